@@ -1,0 +1,2 @@
+//! The karpenter binary.
+fn main() {}
