@@ -12,4 +12,4 @@ mod wire;
 
 pub use parse::ParseQuantityError;
 pub use quantity::{Format, Quantity};
-pub use resource_list::{CPU, EPHEMERAL_STORAGE, MEMORY, NODES, PODS, ResourceList};
+pub use resource_list::{CPU, EPHEMERAL_STORAGE, Iter, MEMORY, NODES, PODS, ResourceList};

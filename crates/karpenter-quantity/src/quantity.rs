@@ -1,9 +1,12 @@
 //! An exact Kubernetes quantity: a whole count of billionths, and the notation it is printed in.
 //!
-//! Kubernetes itself keeps no more than nine decimal places, so the integer loses nothing. The two limits that
-//! differ from the API server concern numbers that no cluster has: a magnitude above [`Quantity::MAX`] (10^29
-//! units) saturates, and a number too large for its notation's suffixes is printed in a way that reads back as
-//! the same number, where the API server prints something else (it writes `1000E` as `1`).
+//! Kubernetes itself keeps no more than nine decimal places, so the integer loses nothing. What differs from the
+//! API server concerns numbers that no cluster has, and spelling:
+//! - a magnitude above [`Quantity::MAX`] (10^29 units) saturates;
+//! - a number too large for its notation's suffixes is printed so that it reads back as the same number, where the
+//!   API server prints something else (it writes `1000E` as `1`);
+//! - the API server may echo a text that it has just read (`+1`, `1.500`) until the first sum; here the text is
+//!   always the canonical one (`1`, `1500m`).
 
 use std::cmp::Ordering;
 use std::fmt;

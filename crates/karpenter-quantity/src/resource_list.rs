@@ -4,6 +4,7 @@
 //! Iteration is in the order of names, which keeps every result the same from run to run.
 
 use std::collections::{BTreeMap, btree_map};
+use std::iter;
 
 use crate::quantity::Quantity;
 
@@ -26,6 +27,10 @@ pub const NODES: &str = "nodes";
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
 pub struct ResourceList(BTreeMap<String, Quantity>);
+
+/// The entries of a [`ResourceList`] in the order of names.
+pub type Iter<'a> =
+    iter::Map<btree_map::Iter<'a, String, Quantity>, fn((&'a String, &'a Quantity)) -> (&'a str, Quantity)>;
 
 impl ResourceList {
     /// Returns a list that names no resource.
@@ -54,7 +59,7 @@ impl ResourceList {
     }
 
     /// Returns the names and quantities in the order of names.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Quantity)> + Clone {
+    pub fn iter(&self) -> Iter<'_> {
         self.0.iter().map(|(name, quantity)| (name.as_str(), *quantity))
     }
 
@@ -144,10 +149,10 @@ impl IntoIterator for ResourceList {
 }
 
 impl<'a> IntoIterator for &'a ResourceList {
-    type Item = (&'a String, &'a Quantity);
-    type IntoIter = btree_map::Iter<'a, String, Quantity>;
+    type Item = (&'a str, Quantity);
+    type IntoIter = Iter<'a>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        self.iter()
     }
 }
