@@ -1,2 +1,84 @@
-//! Project tasks.
-fn main() {}
+//! Project tasks: what continuous integration, the Makefile and people run.
+//!
+//! Start at [`Task`]; each task is one module. Anything heavy (the `karpenter` binary, the benchmarks) is run as a
+//! child through cargo, so that `cargo xtask` itself compiles in seconds.
+
+mod deny;
+mod depcheck;
+mod generated;
+mod parts;
+mod process;
+mod test_run;
+mod tidy;
+mod tools;
+mod workspace;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use workspace::Workspace;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Project tasks", version)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run every check and test, with the minutes each part took
+    Test {
+        /// Add the long runs: more property-test cases, a benchmark smoke run
+        #[arg(long)]
+        all: bool,
+    },
+    /// Check formatting, clippy, tidiness and the direction of dependencies
+    Lint,
+    /// Check the rules of the house that neither rustfmt nor clippy knows
+    Tidy,
+    /// Write the generated files: CRDs and reference pages
+    Crds {
+        /// Write nothing; fail when a file is not what would be written
+        #[arg(long)]
+        check: bool,
+    },
+    /// Run the benchmarks; `cargo xtask bench --help` lists their options
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Arguments of the benchmark program
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs one task; `false` means it ran to its end and something was found wrong.
+fn run(task: Task) -> Result<bool> {
+    let workspace = Workspace::find()?;
+    match task {
+        Task::Test { all } => Ok(test_run::run(&workspace, all)),
+        Task::Lint => Ok(test_run::lint(&workspace)),
+        Task::Tidy => tidy::run(&workspace),
+        Task::Crds { check } => generated::run(&workspace, check),
+        Task::Bench { arguments } => {
+            let mut command =
+                workspace.cargo(["run", "--quiet", "--release", "--package", "karpenter-bench", "--"]);
+            command.args(arguments);
+            process::succeeds(&mut command)
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Which crate may use which: the layering of ARCHITECTURE.md as a table that fails the build.
+//!
+//! Only what ships is judged: normal and build dependencies. Tests may look at anything. A crate that is not in the
+//! table fails, so that its place is decided on purpose.
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::workspace::{Workspace, elements, text};
+
+/// A crate's place in the layering.
+struct Layer {
+    name: &'static str,
+    /// Workspace crates it may use.
+    uses: Uses,
+    /// Crates from outside it may use; `None` leaves them to `deny.toml`.
+    outside: Option<&'static [&'static str]>,
+}
+
+enum Uses {
+    Only(&'static [&'static str]),
+    Anything,
+}
+
+/// From the bottom up.
+const LAYERS: &[Layer] = &[
+    // Exact arithmetic knows nothing of Kubernetes, so it has nothing to depend on.
+    Layer {
+        name: "karpenter-quantity",
+        uses: Uses::Only(&[]),
+        outside: Some(&["serde", "smallvec", "thiserror"]),
+    },
+    // The engine: no I/O, no clock, no async, no Kubernetes object types. jiff is there for its types alone.
+    Layer {
+        name: "karpenter-core",
+        uses: Uses::Only(&["karpenter-quantity"]),
+        outside: Some(&[
+            "fixedbitset",
+            "indexmap",
+            "jiff",
+            "rayon",
+            "rustc-hash",
+            "serde",
+            "smallvec",
+            "thiserror",
+        ]),
+    },
+    // Judges the solver's plans, so it must not share a line with it, not even the arithmetic.
+    Layer { name: "karpenter-checker", uses: Uses::Only(&[]), outside: None },
+    Layer { name: "karpenter-api", uses: Uses::Only(&["karpenter-quantity"]), outside: None },
+    Layer {
+        name: "karpenter-kube",
+        uses: Uses::Only(&["karpenter-api", "karpenter-core", "karpenter-quantity"]),
+        outside: None,
+    },
+    Layer { name: "karpenter-cli", uses: Uses::Anything, outside: None },
+    // Programs for developers: they run the product as a child and see it only from outside.
+    Layer { name: "karpenter-bench", uses: Uses::Only(&["karpenter-quantity"]), outside: None },
+    Layer { name: "xtask", uses: Uses::Only(&[]), outside: None },
+];
+
+/// Prints every edge that points the wrong way; `true` when there is none.
+pub(crate) fn run(workspace: &Workspace) -> Result<bool> {
+    let metadata = workspace.metadata()?;
+    let findings: Vec<String> = elements(&metadata, "packages").iter().flat_map(wrong_edges).collect();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    Ok(findings.is_empty())
+}
+
+fn wrong_edges(package: &Value) -> Vec<String> {
+    let name = text(package, "name");
+    let Some(layer) = LAYERS.iter().find(|layer| layer.name == name) else {
+        return vec![format!(
+            "{name} has no layer: give it one in xtask/src/depcheck.rs and in ARCHITECTURE.md"
+        )];
+    };
+    elements(package, "dependencies")
+        .iter()
+        .filter(|dependency| text(dependency, "kind") != "dev")
+        .filter_map(|dependency| wrong_edge(layer, dependency))
+        .collect()
+}
+
+fn wrong_edge(layer: &Layer, dependency: &Value) -> Option<String> {
+    let used = text(dependency, "name");
+    let allowed = if dependency["path"].is_string() {
+        match layer.uses {
+            Uses::Anything => true,
+            Uses::Only(crates) => crates.contains(&used),
+        }
+    } else {
+        layer.outside.is_none_or(|crates| crates.contains(&used))
+    };
+    (!allowed).then(|| {
+        format!(
+            "{} must not depend on {used}: move the code to the crate that may, or argue for the edge in \
+             ARCHITECTURE.md and xtask/src/depcheck.rs",
+            layer.name
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn package(name: &str, dependencies: &Value) -> Value {
+        json!({ "name": name, "dependencies": dependencies })
+    }
+
+    #[test]
+    fn the_core_may_use_quantities_and_nothing_above() {
+        let found = wrong_edges(&package(
+            "karpenter-core",
+            &json!([
+                { "name": "karpenter-quantity", "kind": null, "path": "q" },
+                { "name": "karpenter-kube", "kind": null, "path": "k" },
+            ]),
+        ));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("karpenter-core must not depend on karpenter-kube"), "{}", found[0]);
+    }
+
+    #[test]
+    fn the_core_may_not_bring_a_runtime_but_its_tests_may() {
+        let tokio = |kind: Value| package("karpenter-core", &json!([{ "name": "tokio", "kind": kind }]));
+        assert_eq!(wrong_edges(&tokio(Value::Null)).len(), 1);
+        assert_eq!(wrong_edges(&tokio(json!("dev"))).len(), 0);
+    }
+
+    #[test]
+    fn an_unknown_crate_must_be_given_a_place() {
+        let found = wrong_edges(&package("karpenter-new", &json!([])));
+        assert!(found[0].contains("has no layer"), "{}", found[0]);
+    }
+}

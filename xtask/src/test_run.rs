@@ -1,0 +1,97 @@
+//! `cargo xtask test` and `cargo xtask lint`: which parts they have and in what order.
+//!
+//! The cheap parts come first, so that a person sees a formatting slip before the compiler starts.
+
+use anyhow::Result;
+
+use crate::parts::{Cases, Outcome, Parts};
+use crate::workspace::Workspace;
+use crate::{deny, depcheck, generated, process, tidy};
+
+/// Property-test cases per property in the long run; the default is a few hundred.
+const LONG_PROPTEST_CASES: &str = "20000";
+
+/// Benchmark files of the smoke run: one of each kind of catalog, both solved in well under a second.
+const SMOKE_BENCHMARKS: [&str; 2] = ["bench-500", "large-1000"];
+
+/// Runs every part and says whether all were good.
+pub(crate) fn run(workspace: &Workspace, all: bool) -> bool {
+    let mut parts = Parts::default();
+    lint_parts(workspace, &mut parts);
+    parts.run("tests", || cargo_test(workspace, None));
+    parts.run("generated files", || Ok(generated::run(workspace, true)?.into()));
+    parts.run("dependency policy", || deny::check(workspace));
+    if all {
+        parts.run("long property tests", || cargo_test(workspace, Some(LONG_PROPTEST_CASES)));
+        parts.run("benchmark smoke run", || smoke(workspace));
+    }
+    println!("{}", parts.table());
+    parts.all_good()
+}
+
+/// Runs the parts that judge the text of the sources.
+pub(crate) fn lint(workspace: &Workspace) -> bool {
+    let mut parts = Parts::default();
+    lint_parts(workspace, &mut parts);
+    println!("{}", parts.table());
+    parts.all_good()
+}
+
+fn lint_parts(workspace: &Workspace, parts: &mut Parts) {
+    parts.run("formatting", || check(workspace, &["fmt", "--all", "--check"]));
+    parts.run("tidy", || Ok(tidy::run(workspace)?.into()));
+    parts.run("dependency direction", || Ok(depcheck::run(workspace)?.into()));
+    parts.run("clippy", || {
+        check(workspace, &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    });
+}
+
+fn check(workspace: &Workspace, arguments: &[&str]) -> Result<Outcome> {
+    Ok(process::succeeds(&mut workspace.cargo(arguments))?.into())
+}
+
+fn smoke(workspace: &Workspace) -> Result<Outcome> {
+    let mut command = workspace.cargo(["run", "--quiet", "--release", "--package", "karpenter-bench", "--"]);
+    command.args(SMOKE_BENCHMARKS);
+    Ok(process::succeeds(&mut command)?.into())
+}
+
+/// Runs `cargo test` over the workspace and counts its cases.
+fn cargo_test(workspace: &Workspace, proptest_cases: Option<&str>) -> Result<Outcome> {
+    let mut command = workspace.cargo(["test", "--quiet", "--workspace", "--no-fail-fast"]);
+    if let Some(cases) = proptest_cases {
+        command.env("PROPTEST_CASES", cases);
+    }
+    let mut cases = Cases::default();
+    let good = process::observed(&mut command, |line| {
+        if let Some(counted) = libtest_summary(line) {
+            cases.passed += counted.passed;
+            cases.failed += counted.failed;
+        }
+    })?;
+    Ok(Outcome { good, cases: Some(cases), note: String::new() })
+}
+
+/// The counts of a line such as `test result: ok. 12 passed; 0 failed; 0 ignored; …`.
+fn libtest_summary(line: &str) -> Option<Cases> {
+    let (_, counts) = line.trim().strip_prefix("test result: ")?.split_once(". ")?;
+    let count = |what: &str| counts.split("; ").find_map(|part| part.strip_suffix(what)?.trim().parse().ok());
+    Some(Cases { passed: count("passed")?, failed: count("failed")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_line_of_libtest_is_counted() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.1s";
+        assert_eq!(libtest_summary(line), Some(Cases { passed: 12, failed: 3 }));
+    }
+
+    #[test]
+    fn other_lines_are_not_counted() {
+        assert_eq!(libtest_summary("running 12 tests"), None);
+        assert_eq!(libtest_summary("12 passed; 3 failed"), None);
+    }
+}
