@@ -1,0 +1,54 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KARPENTER_COMMIT"), ")");
+
+/// Karpenter gives a Kubernetes cluster the nodes its pods need: the right machines, at the lowest price.
+#[derive(Debug, Parser)]
+#[command(name = "karpenter", version = VERSION, arg_required_else_help = true, after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Try it without a cluster:
+  karpenter solve --explain scenario.json    which nodes would be created for these pods, and why
+  karpenter completions bash                 completion for your shell";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Plan nodes for the pods of a scenario file, without touching any cluster
+    Solve(SolveArguments),
+    /// Print the completion script for a shell
+    Completions {
+        /// The shell to complete for
+        shell: Shell,
+    },
+}
+
+/// Reads scenario files and prints one result per line, in the order of the arguments.
+///
+/// A scenario holds pods, NodePools, nodes and a catalog of machines as JSON; docs/scenario.md describes it. A case file,
+/// which holds a scenario beside an expected answer, is accepted as well.
+///
+/// Exits with 0 when every file got a plan and with 2 when a file cannot be used; the other files are still answered.
+#[derive(Args, Debug)]
+pub(crate) struct SolveArguments {
+    /// Scenario or case files; - reads standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Print a text for people instead of JSON: the nodes, and why pods have no place
+    #[arg(long, conflicts_with = "stats")]
+    pub(crate) explain: bool,
+    /// Print only figures: time and memory of the solve, nodes, price, types per node
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Threads to solve with; the plan does not depend on it
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: u16,
+}

@@ -1,0 +1,3 @@
+//! The program as its users see it: exit codes, texts and bytes.
+
+mod solve;

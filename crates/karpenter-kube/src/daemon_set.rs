@@ -1,0 +1,53 @@
+//! DaemonSets: the pod that every matching node must have room for.
+
+use k8s_openapi::api::apps::v1 as apps;
+use k8s_openapi::api::core::v1::{Affinity, NodeAffinity, Pod, PodSpec};
+use karpenter_core::cluster::DaemonSet;
+
+use crate::interner::Interner;
+use crate::invalid::{At, Invalid};
+use crate::pod::pod_spec;
+use crate::pod::requests::MissingRequests;
+
+/// The DaemonSet with the pod it makes: `newest`, its youngest live pod, if there is one, else a pod made from its template.
+///
+/// A live pod is pinned to its node through its node affinity, so the template's affinity stands in for it.
+pub fn daemon_set(
+    object: &apps::DaemonSet,
+    newest: Option<&Pod>,
+    interner: &mut Interner,
+) -> Result<DaemonSet, Invalid> {
+    let metadata = &object.metadata;
+    let template = object.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let namespace = metadata.namespace.as_deref().unwrap_or("default");
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let live = newest.and_then(|pod| pod.spec.as_ref().map(|spec| (spec, pod.status.as_ref())));
+    let spec = match (live, template) {
+        (Some((spec, status)), template) => {
+            let unpinned = with_template_affinity(spec, template);
+            pod_spec(&unpinned, status, MissingRequests::AreZero).at("spec")?
+        }
+        (None, Some(template)) => {
+            pod_spec(template, None, MissingRequests::AreLimits).at("spec.template.spec")?
+        }
+        (None, None) => pod_spec(&PodSpec::default(), None, MissingRequests::AreLimits)?,
+    };
+    Ok(DaemonSet {
+        name: format!("{namespace}/{name}").into(),
+        spec: interner.spec(spec),
+        namespace: interner.string(namespace),
+    })
+}
+
+fn with_template_affinity(live: &PodSpec, template: Option<&PodSpec>) -> PodSpec {
+    let node_affinity =
+        |spec: &PodSpec| spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.clone());
+    let required = template
+        .and_then(node_affinity)
+        .and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution);
+    let mut unpinned = live.clone();
+    let affinity = unpinned.affinity.get_or_insert_with(Affinity::default);
+    let nodes = affinity.node_affinity.get_or_insert_with(NodeAffinity::default);
+    nodes.required_during_scheduling_ignored_during_execution = required;
+    unpinned
+}

@@ -1,0 +1,198 @@
+//! Scenario files: a whole cluster in one JSON document, for `karpenter solve`, tests and benchmarks.
+//!
+//! [`load`] reads a scenario (or a case file that holds one) into a [`Problem`], everything a plan depends on; [`outcome`]
+//! turns the plan back into the result format. `docs/scenario.md` describes both.
+
+mod catalog;
+mod format;
+mod nodes;
+mod outcome;
+mod pods;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karpenter_core::SolverOptions;
+use karpenter_core::catalog::Catalog;
+use karpenter_core::cluster::ClusterSnapshot;
+use karpenter_core::plan::{MinValuesPolicy, PreferencePolicy};
+use rustc_hash::FxHashSet;
+
+use crate::daemon_set::daemon_set;
+use crate::disruption_budget::disruption_budget;
+use crate::interner::Interner;
+use crate::invalid::{At, Invalid, each};
+use crate::labels::label_rules;
+use crate::namespace::named;
+use crate::node_pool::node_pool;
+use crate::volume::{persistent_volume, storage_class, volume_claim};
+
+use format::Scenario;
+pub use outcome::{Cheapest, Claim, ExistingNode, Explanation, Outcome, PlanFigures, figures, outcome};
+use pods::{Groups, PodSource};
+
+/// The NodeClass that every pool of a scenario refers to, as the label its nodes carry.
+const NODE_CLASS_LABEL: (&str, &str) = ("karpenter.test.sh/testnodeclass", "default");
+
+/// What a scenario asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Places for the pending pods.
+    Schedule,
+    /// Nodes that can be removed or replaced.
+    Disrupt,
+}
+
+/// Everything the plan for a scenario depends on.
+#[derive(Debug)]
+pub struct Problem {
+    /// The scenario's name; empty when it has none.
+    pub name: String,
+    /// What is asked.
+    pub mode: Mode,
+    /// The cluster.
+    pub snapshot: ClusterSnapshot,
+    /// What can be bought.
+    pub catalog: Catalog,
+    /// Settings of the solver.
+    pub options: SolverOptions,
+    /// Pods that do not wait for a node, by `namespace/name`, and why.
+    not_provisionable: Vec<(String, &'static str)>,
+    /// Which pod belongs to which group of the file.
+    groups: Groups,
+}
+
+/// Reads a scenario or case file.
+pub fn load(text: &[u8]) -> Result<Problem, Invalid> {
+    let (scenario, holder) = format::parse(text)?;
+    let problem = problem(&scenario);
+    problem.map_err(|invalid| if holder.is_empty() { invalid } else { invalid.within(holder) })
+}
+
+fn problem(scenario: &Scenario) -> Result<Problem, Invalid> {
+    let now = now(scenario.now.as_deref()).at("now")?;
+    let mut interner = Interner::default();
+    let types = catalog::instance_types(&scenario.instance_types).at("instanceTypes")?;
+    let mut source = PodSource::new(now, &mut interner);
+    let nodes = nodes::nodes(scenario, &types, &mut source)?;
+    let pending = source.pending(&scenario.pod_groups).at("podGroups")?;
+    let (groups, not_provisionable) = source.finish();
+    let mut snapshot = ClusterSnapshot {
+        node_pools: node_pools(scenario)?,
+        nodes,
+        pending,
+        label_rules: Arc::new(label_rules(scenario.well_known_labels.iter().map(String::as_str))),
+        ..ClusterSnapshot::default()
+    };
+    add_objects(&mut snapshot, scenario, &mut interner)?;
+    let pools = snapshot.node_pools.iter().map(|pool| pool.name.clone());
+    Ok(Problem {
+        name: scenario.name.clone(),
+        mode: mode(&scenario.mode).at("mode")?,
+        catalog: Catalog::shared(pools, types.into()),
+        snapshot,
+        options: options(scenario).at("options")?,
+        not_provisionable,
+        groups,
+    })
+}
+
+fn now(text: Option<&str>) -> Result<Timestamp, Invalid> {
+    const DEFAULT: &str = "2026-01-01T12:00:00Z";
+    let text = text.filter(|text| !text.is_empty()).unwrap_or(DEFAULT);
+    text.parse().map_err(|_| Invalid::new(format!("{text:?} is not an instant; write it like {DEFAULT:?}")))
+}
+
+fn mode(word: &str) -> Result<Mode, Invalid> {
+    match word {
+        "" | "schedule" => Ok(Mode::Schedule),
+        "disrupt" => Ok(Mode::Disrupt),
+        other => Err(Invalid::new(format!("{other:?} is not one of schedule, disrupt"))),
+    }
+}
+
+fn options(scenario: &Scenario) -> Result<SolverOptions, Invalid> {
+    let given = &scenario.options;
+    let preferences = match given.preference_policy.as_str() {
+        "" | "Respect" => PreferencePolicy::Respect,
+        "Ignore" => PreferencePolicy::Ignore,
+        other => {
+            return Err(Invalid::new(format!("{other:?} is not one of Respect, Ignore")))
+                .at("preferencePolicy");
+        }
+    };
+    let min_values = match given.min_values_policy.as_str() {
+        "" | "Strict" => MinValuesPolicy::Strict,
+        "BestEffort" => MinValuesPolicy::BestEffort,
+        other => {
+            return Err(Invalid::new(format!("{other:?} is not one of Strict, BestEffort")))
+                .at("minValuesPolicy");
+        }
+    };
+    Ok(SolverOptions { preferences, min_values, ..SolverOptions::default() })
+}
+
+fn node_pools(scenario: &Scenario) -> Result<Vec<Arc<karpenter_core::cluster::NodePool>>, Invalid> {
+    unique(scenario.node_pools.iter().map(|pool| pool.name())).at("nodePools")?;
+    let pools =
+        each(&scenario.node_pools, |pool| Ok((pool.is_dynamic(), node_pool(pool, NODE_CLASS_LABEL)?)));
+    let dynamic = pools.at("nodePools")?.into_iter().filter(|(is_dynamic, _)| *is_dynamic);
+    Ok(dynamic.map(|(_, pool)| Arc::new(pool)).collect())
+}
+
+/// Refuses names that appear twice: a plan could not say which one it means.
+fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Invalid> {
+    let mut seen = FxHashSet::default();
+    for (index, name) in names.enumerate() {
+        if !seen.insert(name) {
+            return Err(Invalid::new(format!("the name {name:?} is already taken; names must differ")))
+                .at_index(index);
+        }
+    }
+    Ok(())
+}
+
+fn add_objects(
+    snapshot: &mut ClusterSnapshot,
+    scenario: &Scenario,
+    interner: &mut Interner,
+) -> Result<(), Invalid> {
+    for (index, object) in scenario.daemon_sets.iter().enumerate() {
+        let converted = daemon_set(&object.object(), None, interner).at_index(index).at("daemonSets")?;
+        snapshot.daemon_sets.push(converted);
+    }
+    add_namespaces(snapshot, scenario, interner);
+    for object in &scenario.storage_classes {
+        let class = storage_class(object);
+        snapshot.storage_classes.insert(class.name.clone(), class);
+    }
+    for volume in each(&scenario.persistent_volumes, persistent_volume).at("persistentVolumes")? {
+        snapshot.volumes.insert(volume.name.clone(), volume);
+    }
+    for object in &scenario.persistent_volume_claims {
+        let claim = volume_claim(object);
+        snapshot.volume_claims.insert((claim.namespace.clone(), claim.name.clone()), claim);
+    }
+    let budgets = each(&scenario.pod_disruption_budgets, disruption_budget).at("podDisruptionBudgets")?;
+    snapshot.disruption_budgets = budgets;
+    Ok(())
+}
+
+/// The namespaces listed, `default`, and every namespace that something lives in.
+fn add_namespaces(snapshot: &mut ClusterSnapshot, scenario: &Scenario, interner: &mut Interner) {
+    for namespace in scenario.namespaces.iter().rev() {
+        let (name, labels) = named(&namespace.name, Some(&namespace.labels), interner);
+        snapshot.namespaces.insert(name, labels);
+    }
+    let mut lived_in: FxHashSet<Arc<str>> = FxHashSet::default();
+    lived_in.insert("default".into());
+    lived_in.extend(snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.namespace.clone()));
+    let bound = snapshot.nodes.iter().flat_map(|node| &node.pods);
+    lived_in.extend(snapshot.pending.iter().chain(bound).map(|pod| pod.id.namespace.clone()));
+    for name in lived_in {
+        if !snapshot.namespaces.contains_key(&name) {
+            let (name, labels) = named(&name, None, interner);
+            snapshot.namespaces.insert(name, labels);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The scenario file as it is written.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::api::apps::v1 as apps;
+use k8s_openapi::api::core::v1 as kube;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karpenter_quantity::ResourceList;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::invalid::Invalid;
+use crate::node_pool::{NodePoolObject, RequirementLine};
+
+/// Reads `null` like a missing field, as other JSON readers do.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Scenario {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) name: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) mode: String,
+    pub(super) now: Option<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) options: Options,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) well_known_labels: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) instance_types: Vec<InstanceTypeLine>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) node_pools: Vec<NodePoolObject>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) namespaces: Vec<NamespaceLine>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) nodes: Vec<ExistingNode>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) daemon_sets: Vec<DaemonSetLine>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) pod_groups: Vec<PodGroup>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) storage_classes: Vec<StorageClass>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) persistent_volumes: Vec<kube::PersistentVolume>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) persistent_volume_claims: Vec<kube::PersistentVolumeClaim>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) pod_disruption_budgets: Vec<PodDisruptionBudget>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Options {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) preference_policy: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) min_values_policy: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct NamespaceLine {
+    pub(super) name: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct InstanceTypeLine {
+    pub(super) name: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) capacity: ResourceList,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) overhead: ResourceList,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) requirements: Vec<RequirementLine>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) offerings: Vec<OfferingLine>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) volume_limits: BTreeMap<String, u32>,
+}
+
+/// One offering: `[zone, capacityType, price, available]`, or an object with the same fields and a reservation.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct OfferingLine {
+    pub(super) zone: String,
+    pub(super) capacity_type: String,
+    pub(super) price: f64,
+    pub(super) available: bool,
+    pub(super) reservation: Option<(String, u32)>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct OfferingObject {
+    zone: String,
+    capacity_type: String,
+    price: f64,
+    available: Option<bool>,
+    reservation_id: Option<String>,
+    reservation_capacity: u32,
+}
+
+impl<'de> Deserialize<'de> for OfferingLine {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OfferingVisitor)
+    }
+}
+
+struct OfferingVisitor;
+
+impl<'de> Visitor<'de> for OfferingVisitor {
+    type Value = OfferingLine;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[zone, capacityType, price, available] or an object with these fields")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OfferingLine, A::Error> {
+        let missing = |position| de::Error::invalid_length(position, &OfferingVisitor);
+        let line = OfferingLine {
+            zone: list.next_element()?.ok_or_else(|| missing(0))?,
+            capacity_type: list.next_element()?.ok_or_else(|| missing(1))?,
+            price: list.next_element()?.ok_or_else(|| missing(2))?,
+            available: list.next_element()?.ok_or_else(|| missing(3))?,
+            reservation: None,
+        };
+        while list.next_element::<de::IgnoredAny>()?.is_some() {}
+        Ok(line)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OfferingLine, A::Error> {
+        let object = OfferingObject::deserialize(de::value::MapAccessDeserializer::new(map))?;
+        Ok(OfferingLine {
+            zone: object.zone,
+            capacity_type: object.capacity_type,
+            price: object.price,
+            available: object.available.unwrap_or(true),
+            reservation: object.reservation_id.map(|id| (id, object.reservation_capacity)),
+        })
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ExistingNode {
+    pub(super) name: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) node_pool: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) state: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) instance_type: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) zone: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) capacity_type: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) labels: BTreeMap<String, String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) taints: Vec<kube::Taint>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) startup_taints: Vec<kube::Taint>,
+    pub(super) capacity: Option<ResourceList>,
+    pub(super) allocatable: Option<ResourceList>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) deleting: bool,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) age_seconds: i64,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) volume_limits: BTreeMap<String, u32>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) pod_groups: Vec<PodGroup>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct DaemonSetLine {
+    name: String,
+    namespace: Option<String>,
+    template: kube::PodTemplateSpec,
+}
+
+impl DaemonSetLine {
+    /// The Kubernetes object it stands for.
+    pub(super) fn object(&self) -> apps::DaemonSet {
+        let namespace = self.namespace.clone().filter(|name| !name.is_empty());
+        apps::DaemonSet {
+            metadata: ObjectMeta { name: Some(self.name.clone()), namespace, ..ObjectMeta::default() },
+            spec: Some(apps::DaemonSetSpec {
+                template: self.template.clone(),
+                ..apps::DaemonSetSpec::default()
+            }),
+            status: None,
+        }
+    }
+}
+
+/// Pods that are all alike. A count of zero means one pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PodGroup {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) count: u32,
+    pub(super) pod: kube::Pod,
+}
+
+/// Reads the file. The second part is the path of the scenario inside it: empty, or `scenario` in a case file.
+pub(super) fn parse(text: &[u8]) -> Result<(Scenario, &'static str), Invalid> {
+    #[derive(Deserialize)]
+    struct Probe {
+        scenario: Option<de::IgnoredAny>,
+    }
+    #[derive(Deserialize)]
+    struct CaseFile {
+        scenario: Scenario,
+    }
+    let probe: Probe = read(text)?;
+    if probe.scenario.is_some() {
+        let case: CaseFile = read(text)?;
+        return Ok((case.scenario, "scenario"));
+    }
+    Ok((read(text)?, ""))
+}
+
+fn read<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, Invalid> {
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let path = if path == "." { String::new() } else { path };
+        Invalid { path, message: format!("{}; docs/scenario.md describes the format", error.inner()) }
+    })?;
+    json.end()
+        .map_err(|error| Invalid::new(format!("there is more after the end of the document: {error}")))?;
+    Ok(value)
+}

@@ -1,0 +1,174 @@
+//! Pod groups of a scenario: one converted pod per group, then as many names as the group counts.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1 as kube;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use karpenter_core::cluster::{Pod, PodId};
+use rustc_hash::FxHashMap;
+
+use super::format::PodGroup;
+use crate::interner::Interner;
+use crate::invalid::{At, Invalid};
+use crate::pod;
+use crate::pod::volumes::{has_ephemeral, volume_refs};
+
+/// The most pods one scenario may hold, so that a slip in a count is refused instead of filling the memory.
+const PODS_MAX: usize = 2_000_000;
+
+/// The age of every pod that does not say otherwise.
+const POD_AGE: SignedDuration = SignedDuration::from_mins(10);
+
+/// Which group of the file a pod came from.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    /// `namespace/name` of the groups.
+    names: Vec<Arc<str>>,
+    /// For each run of pending pods: the index after its last pod, and its group.
+    pending: Vec<(usize, usize)>,
+    /// The group of every pod that is on a leaving node, by UID.
+    leaving: FxHashMap<Arc<str>, usize>,
+}
+
+impl Groups {
+    /// The group of a pod of the plan: pending pods come first, in the order of the file.
+    pub(super) fn of(&self, index: usize, pod: &Pod) -> Option<&Arc<str>> {
+        let run = self.pending.partition_point(|(end, _)| *end <= index);
+        let group =
+            self.pending.get(run).map(|(_, group)| group).or_else(|| self.leaving.get(&pod.id.uid))?;
+        self.names.get(*group)
+    }
+}
+
+/// Turns pod groups into pods.
+pub(super) struct PodSource<'a> {
+    now: Timestamp,
+    created: Timestamp,
+    interner: &'a mut Interner,
+    groups: Groups,
+    not_provisionable: Vec<(String, &'static str)>,
+    total: usize,
+}
+
+impl<'a> PodSource<'a> {
+    pub(super) fn new(now: Timestamp, interner: &'a mut Interner) -> Self {
+        let created = now.checked_sub(POD_AGE).unwrap_or(Timestamp::MIN);
+        Self { now, created, interner, groups: Groups::default(), not_provisionable: Vec::new(), total: 0 }
+    }
+
+    pub(super) fn interner(&mut self) -> &mut Interner {
+        self.interner
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// What was learnt on the way: groups, and pods that do not wait for a node.
+    pub(super) fn finish(self) -> (Groups, Vec<(String, &'static str)>) {
+        (self.groups, self.not_provisionable)
+    }
+
+    /// The pods that wait for a node.
+    pub(super) fn pending(&mut self, groups: &[PodGroup]) -> Result<Vec<Arc<Pod>>, Invalid> {
+        let mut pods = Vec::new();
+        for (index, group) in groups.iter().enumerate() {
+            let mut object = self.prepared(group, index)?;
+            let status = object.status.get_or_insert_default();
+            status.phase = Some("Pending".to_owned());
+            status.conditions = Some(vec![scheduling_condition()]);
+            let template = self.converted(&object, index)?;
+            let expanded = expand(&template, object.spec.as_ref(), count(group), "");
+            if pod::is_provisionable(&object) {
+                pods.extend(expanded);
+                let group = self.group(&template);
+                self.groups.pending.push((pods.len(), group));
+            } else {
+                self.not_provisionable.extend(expanded.map(|pod| (pod.key(), "not provisionable")));
+            }
+        }
+        Ok(pods)
+    }
+
+    /// The pods that run on a node.
+    pub(super) fn bound(
+        &mut self,
+        groups: &[PodGroup],
+        node: &str,
+        is_leaving: bool,
+    ) -> Result<Vec<Arc<Pod>>, Invalid> {
+        let mut pods = Vec::new();
+        for (index, group) in groups.iter().enumerate() {
+            let mut object = self.prepared(group, index)?;
+            let status = object.status.get_or_insert_default();
+            status.phase = Some("Running".to_owned());
+            status.start_time = Some(Time(self.created));
+            let template = self.converted(&object, index)?;
+            let first = pods.len();
+            pods.extend(expand(&template, object.spec.as_ref(), count(group), &format!("-{node}")));
+            if is_leaving {
+                let group = self.group(&template);
+                self.groups.leaving.extend(pods[first..].iter().map(|pod| (pod.id.uid.clone(), group)));
+            }
+        }
+        Ok(pods)
+    }
+
+    /// The group's pod with what the format fills in, after counting it.
+    fn prepared(&mut self, group: &PodGroup, index: usize) -> Result<kube::Pod, Invalid> {
+        self.total = self.total.saturating_add(count(group));
+        if self.total > PODS_MAX {
+            let message = format!("the scenario has more than {PODS_MAX} pods; lower the counts");
+            return Err(Invalid::new(message)).at("count").at_index(index);
+        }
+        let mut object = group.pod.clone();
+        object.metadata.namespace.take_if(|namespace| namespace.is_empty());
+        object.metadata.creation_timestamp.get_or_insert(Time(self.created));
+        object.spec.get_or_insert_default();
+        Ok(object)
+    }
+
+    fn converted(&mut self, object: &kube::Pod, index: usize) -> Result<Pod, Invalid> {
+        pod::pod(object, self.now, self.interner).at("pod").at_index(index)
+    }
+
+    fn group(&mut self, template: &Pod) -> usize {
+        self.groups.names.push(template.key().into());
+        self.groups.names.len() - 1
+    }
+}
+
+fn count(group: &PodGroup) -> usize {
+    group.count.max(1) as usize
+}
+
+fn scheduling_condition() -> kube::PodCondition {
+    kube::PodCondition {
+        type_: "PodScheduled".to_owned(),
+        status: "False".to_owned(),
+        reason: Some("Unschedulable".to_owned()),
+        ..kube::PodCondition::default()
+    }
+}
+
+/// The pods of a group. They share everything but name, UID and the claims named after them.
+fn expand<'a>(
+    template: &'a Pod,
+    spec: Option<&'a kube::PodSpec>,
+    count: usize,
+    suffix: &'a str,
+) -> impl Iterator<Item = Arc<Pod>> + 'a {
+    let named_claims = spec.filter(|spec| has_ephemeral(spec));
+    (0..count).map(move |index| {
+        let PodId { namespace, name, .. } = &template.id;
+        let id = PodId {
+            namespace: namespace.clone(),
+            name: format!("{name}-{index}{suffix}").into(),
+            uid: format!("{namespace}/{name}-{index:06}{suffix}").into(),
+        };
+        let volumes =
+            named_claims.map_or_else(|| template.volumes.clone(), |spec| volume_refs(&id.name, spec));
+        Arc::new(Pod { id, volumes, ..template.clone() })
+    })
+}

@@ -1,0 +1,60 @@
+//! Label selectors over pods and namespaces, and node selector terms over nodes.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use karpenter_core::cluster::{Selector, SelectorExpression, SelectorOperator};
+use karpenter_core::requirements::{Operator, Requirement};
+
+use crate::invalid::{At, Invalid, each};
+use crate::labels::normalized_key;
+
+/// A label selector: an empty one selects everything.
+pub fn selector(selector: &LabelSelector) -> Result<Selector, Invalid> {
+    let mut result = Selector::default();
+    for (key, value) in selector.match_labels.iter().flatten() {
+        result.require(key.as_str().into(), value.as_str().into());
+    }
+    let expressions = selector.match_expressions.iter().flatten();
+    result.expressions.extend(each(expressions, expression).at("matchExpressions")?);
+    Ok(result)
+}
+
+fn expression(line: &LabelSelectorRequirement) -> Result<SelectorExpression, Invalid> {
+    let operator = match line.operator.as_str() {
+        "In" => SelectorOperator::In,
+        "NotIn" => SelectorOperator::NotIn,
+        "Exists" => SelectorOperator::Exists,
+        "DoesNotExist" => SelectorOperator::DoesNotExist,
+        other => {
+            let message = format!("{other:?} is not one of In, NotIn, Exists, DoesNotExist");
+            return Err(Invalid::new(message)).at("operator");
+        }
+    };
+    Ok(SelectorExpression {
+        key: line.key.as_str().into(),
+        operator,
+        values: line.values.iter().flatten().map(|value| Arc::from(value.as_str())).collect(),
+    })
+}
+
+/// The label conditions of one node selector term; `matchFields` are the caller's business.
+pub fn node_selector_term(term: &NodeSelectorTerm) -> Result<Vec<Requirement>, Invalid> {
+    each(term.match_expressions.iter().flatten(), node_requirement).at("matchExpressions")
+}
+
+fn node_requirement(line: &NodeSelectorRequirement) -> Result<Requirement, Invalid> {
+    requirement(&line.key, &line.operator, line.values.iter().flatten())
+}
+
+/// One requirement on a node label, under the key's current name.
+pub fn requirement<'a>(
+    key: &str,
+    operator: &str,
+    values: impl IntoIterator<Item = &'a String>,
+) -> Result<Requirement, Invalid> {
+    let operator: Operator =
+        operator.parse().map_err(|error| Invalid::new(format!("{error}"))).at("operator")?;
+    Ok(Requirement::new(normalized_key(key), operator, values.into_iter().map(String::as_str)))
+}

@@ -1,0 +1,100 @@
+//! Persistent volumes, claims and storage classes.
+
+use k8s_openapi::api::core::v1 as kube;
+use k8s_openapi::api::storage::v1 as storage;
+use karpenter_core::cluster::{BindingMode, ClaimPhase, PersistentVolume, StorageClass, VolumeClaim};
+use karpenter_core::requirements::{Operator, Requirement};
+
+use crate::invalid::{At, Invalid, each};
+use crate::labels::normalized_key;
+use crate::selector::node_selector_term;
+
+/// The annotation of a claim whose binding has completed.
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+
+/// Volume plugins once built into Kubernetes, and the CSI drivers that do their work now.
+const TRANSLATED_DRIVERS: [(&str, &str); 8] = [
+    ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
+    ("kubernetes.io/azure-disk", "disk.csi.azure.com"),
+    ("kubernetes.io/azure-file", "file.csi.azure.com"),
+    ("kubernetes.io/cinder", "cinder.csi.openstack.org"),
+    ("kubernetes.io/gce-pd", "pd.csi.storage.gke.io"),
+    ("kubernetes.io/portworx-volume", "pxd.portworx.com"),
+    ("kubernetes.io/rbd", "rbd.csi.ceph.com"),
+    ("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com"),
+];
+
+/// The CSI driver that attaches volumes of a provisioner.
+pub fn csi_driver(provisioner: &str) -> &str {
+    TRANSLATED_DRIVERS.iter().find(|(name, _)| *name == provisioner).map_or(provisioner, |(_, driver)| driver)
+}
+
+/// A persistent volume claim.
+pub fn volume_claim(object: &kube::PersistentVolumeClaim) -> VolumeClaim {
+    let metadata = &object.metadata;
+    let spec = object.spec.as_ref();
+    let non_empty = |text: &str| (!text.is_empty()).then(|| text.into());
+    let phase = object.status.as_ref().and_then(|status| status.phase.as_deref());
+    VolumeClaim {
+        namespace: metadata.namespace.as_deref().unwrap_or("default").into(),
+        name: metadata.name.as_deref().unwrap_or_default().into(),
+        volume: spec.and_then(|spec| spec.volume_name.as_deref()).and_then(non_empty),
+        bind_completed: metadata.annotations.as_ref().is_some_and(|all| all.contains_key(BIND_COMPLETED)),
+        storage_class: spec.and_then(|spec| spec.storage_class_name.as_deref()).map(Into::into),
+        phase: if phase == Some("Lost") { ClaimPhase::Lost } else { ClaimPhase::Usable },
+        deleting: metadata.deletion_timestamp.is_some(),
+    }
+}
+
+/// A persistent volume.
+pub fn persistent_volume(object: &kube::PersistentVolume) -> Result<PersistentVolume, Invalid> {
+    let spec = object.spec.as_ref();
+    let affinity =
+        spec.and_then(|spec| spec.node_affinity.as_ref()).and_then(|affinity| affinity.required.as_ref());
+    let terms = affinity.into_iter().flat_map(|selector| &selector.node_selector_terms);
+    Ok(PersistentVolume {
+        name: object.metadata.name.as_deref().unwrap_or_default().into(),
+        node_terms: each(terms, node_selector_term).at("spec.nodeAffinity.required.nodeSelectorTerms")?,
+        driver: spec.and_then(driver_of).map(Into::into),
+        host_bound: spec.is_some_and(|spec| spec.local.is_some() || spec.host_path.is_some()),
+        deleting: object.metadata.deletion_timestamp.is_some(),
+    })
+}
+
+fn driver_of(spec: &kube::PersistentVolumeSpec) -> Option<&str> {
+    if let Some(source) = &spec.csi {
+        return Some(source.driver.as_str());
+    }
+    let built_in = [
+        (spec.aws_elastic_block_store.is_some(), "kubernetes.io/aws-ebs"),
+        (spec.azure_disk.is_some(), "kubernetes.io/azure-disk"),
+        (spec.azure_file.is_some(), "kubernetes.io/azure-file"),
+        (spec.cinder.is_some(), "kubernetes.io/cinder"),
+        (spec.gce_persistent_disk.is_some(), "kubernetes.io/gce-pd"),
+        (spec.vsphere_volume.is_some(), "kubernetes.io/vsphere-volume"),
+    ];
+    built_in.into_iter().find(|(is_source, _)| *is_source).map(|(_, plugin)| csi_driver(plugin))
+}
+
+/// A storage class.
+pub fn storage_class(object: &storage::StorageClass) -> StorageClass {
+    let binding = match object.volume_binding_mode.as_deref() {
+        Some("WaitForFirstConsumer") => BindingMode::WaitForFirstConsumer,
+        _ => BindingMode::Immediate,
+    };
+    StorageClass {
+        name: object.metadata.name.as_deref().unwrap_or_default().into(),
+        provisioner: csi_driver(&object.provisioner).into(),
+        binding,
+        topologies: object.allowed_topologies.iter().flatten().map(topology_term).collect(),
+    }
+}
+
+fn topology_term(term: &kube::TopologySelectorTerm) -> Vec<Requirement> {
+    let expressions = term.match_label_expressions.iter().flatten();
+    expressions
+        .map(|line| {
+            Requirement::new(normalized_key(&line.key), Operator::In, line.values.iter().map(String::as_str))
+        })
+        .collect()
+}
