@@ -1,11 +1,48 @@
 //! Provisioning: pending pods in, NodeClaims out.
+//!
+//! ```text
+//! snapshot, catalog ─► eligibility ─► Problem (compiled once) ─► strategies, each on a World ─► best outcome ─► ProvisioningPlan
+//! ```
+//! `problem` turns labels, resources and pods into small integers; `world` knows what may go where; `queue` and the other strategies decide the
+//! order; `choice` picks the plan; `output` and `explain` write it down.
+
+mod bin;
+mod bits;
+mod classes;
+mod columns;
+mod domains;
+mod eligibility;
+mod label_sets;
+mod nodes;
+mod output;
+mod problem;
+mod queue;
+mod relaxation;
+mod resources;
+mod states;
+mod templates;
+mod topology;
+mod volumes;
+mod world;
+
+use std::sync::Arc;
 
 use crate::catalog::Catalog;
 use crate::cluster::ClusterSnapshot;
-use crate::plan::{ProvisioningPlan, SolverOptions};
+use crate::plan::{ProvisioningPlan, SolverOptions, Unschedulable};
 
 /// Plans the cheapest machines on which the pending pods fit.
 pub fn plan_provisioning(snapshot: &ClusterSnapshot, catalog: &Catalog, options: &SolverOptions) -> ProvisioningPlan {
-    let _ = (snapshot, catalog, options);
-    ProvisioningPlan::default()
+    let eligible = eligibility::eligible(snapshot);
+    let mut plan = ProvisioningPlan { ignored: eligible.ignored, pods: eligible.pods.clone(), ..ProvisioningPlan::default() };
+    let (problem, states) = problem::Problem::new(snapshot, catalog, options, &eligible.pods, &eligible.wanted);
+    let policy = queue::Policy { join: queue::Join::LeastIncrease, tuning: world::Tuning::default(), rotation: 0 };
+    let (world, left) = queue::run(&problem, states, policy);
+    let mut supply = output::PodSupply::new(&problem);
+    output::write(&world, &mut supply, &mut plan);
+    for share in left {
+        let why = Arc::new(Unschedulable { cause: None, node_pools: Vec::new() });
+        plan.unschedulable.extend(supply.take(share).iter().map(|pod| (*pod, why.clone())));
+    }
+    plan
 }

@@ -1,0 +1,209 @@
+//! Choosing domains: which zones (or other label values) topology rules leave open, and which of them is taken.
+
+use super::bin::{self, Bin};
+use super::bits::Bits;
+use super::classes::{Class, Level};
+use super::label_sets::{KeyId, LabelSets, ValueId};
+use super::states::{ConditionsId, StateId};
+use super::topology::{CounterId, Rule, RuleKind, Topology};
+use super::world::World;
+
+/// The pod and node a domain is chosen for.
+pub(crate) struct Probe<'a> {
+    pub(crate) class: &'a Class,
+    pub(crate) level: &'a Level,
+    pub(crate) bin: &'a Bin,
+    pub(crate) allowed: Option<&'a Bits>,
+}
+
+/// The state after every label-level rule has taken its domains, or nothing when one has none left.
+pub(crate) fn narrow(world: &mut World<'_>, probe: &Probe<'_>, mut state: StateId) -> Option<StateId> {
+    for rule in &probe.level.rules {
+        let Topology::Label(key) = rule.topology else { continue };
+        let open = candidates(world, state, key);
+        state = match &rule.kind {
+            RuleKind::Spread { domains, .. } => {
+                let valid = keep(&open.and(domains), |value| permits(world, rule, value));
+                take_one(world, probe, state, key, &valid, |world, value| world.counts[rule.counter as usize][value as usize])?
+            }
+            RuleKind::Affinity { domains } => affinity(world, probe, state, key, rule, &open.and(domains))?,
+            RuleKind::AntiAffinity => {
+                if undefined(world, state, key) {
+                    continue;
+                }
+                let empty = keep(&open, |value| permits(world, rule, value));
+                let others = world.problem.population[rule.counter as usize] > u32::from(rule.selects_itself);
+                if others { take_one(world, probe, state, key, &empty, |_, _| 0)? } else { take_all(world, state, key, &empty)? }
+            }
+        };
+    }
+    for counter in &probe.class.refused_by {
+        if let Topology::Label(key) = world.problem.counters.get(*counter).topology
+            && !undefined(world, state, key)
+        {
+            state = refused(world, probe, state, key, *counter)?;
+        }
+    }
+    Some(state)
+}
+
+/// Domains without pods that refuse this one. While such pods are still waiting, the pod keeps to a single domain, preferably one its
+/// likes already spoil, so that the refusing pods find the others empty.
+fn refused(world: &mut World<'_>, probe: &Probe<'_>, state: StateId, key: KeyId, counter: CounterId) -> Option<StateId> {
+    let open = candidates(world, state, key);
+    let free = keep(&open, |value| world.possible[counter as usize][value as usize] == 0);
+    if world.problem.population[counter as usize] == 0 {
+        return take_all(world, state, key, &free);
+    }
+    let counted_by = probe.class.counted_by.clone();
+    take_one(world, probe, state, key, &free, |world, value| {
+        let spoiled = counted_by.iter().any(|id| {
+            world.problem.counters.get(*id).topology == Topology::Label(key) && world.possible[*id as usize][value as usize] > 0
+        });
+        u32::from(!spoiled)
+    })
+}
+
+fn affinity(world: &mut World<'_>, probe: &Probe<'_>, state: StateId, key: KeyId, rule: &Rule, open: &Bits) -> Option<StateId> {
+    let counts = &world.counts[rule.counter as usize];
+    let populated = keep(open, |value| counts[value as usize] > 0);
+    if !populated.is_empty() {
+        return take_all(world, state, key, &populated);
+    }
+    let RuleKind::Affinity { domains } = &rule.kind else { return None };
+    let peers_reachable = domains.iter().any(|value| counts[value] > 0);
+    if !rule.selects_itself || peers_reachable {
+        return None;
+    }
+    take_one(world, probe, state, key, open, |_, _| 0)
+}
+
+/// Whether the rule allows a pod in this domain now.
+pub(crate) fn permits(world: &World<'_>, rule: &Rule, value: ValueId) -> bool {
+    let counts = &world.counts[rule.counter as usize];
+    let here = counts[value as usize];
+    match &rule.kind {
+        RuleKind::Spread { max_skew, min_domains, domains } => {
+            if !domains.contains(value as usize) {
+                return false;
+            }
+            let enough = domains.count() >= *min_domains as usize;
+            let least = if enough { domains.iter().map(|domain| counts[domain]).min().unwrap_or(0) } else { 0 };
+            here + u32::from(rule.selects_itself) <= least + max_skew
+        }
+        RuleKind::Affinity { domains } => {
+            here > 0 || (rule.selects_itself && domains.iter().all(|domain| counts[domain] == 0))
+        }
+        RuleKind::AntiAffinity => world.possible[rule.counter as usize][value as usize] == 0,
+    }
+}
+
+/// Known domains of `key` that the state still accepts.
+fn candidates(world: &World<'_>, state: StateId, key: KeyId) -> Bits {
+    let known = world.problem.domains.get(&key).cloned().unwrap_or_default();
+    match world.states.get(state).set(key) {
+        Some(set) => known.and(&set.bits),
+        None => known,
+    }
+}
+
+/// Whether nodes of this state never carry the label: then they are in no domain of it.
+fn undefined(world: &World<'_>, state: StateId, key: KeyId) -> bool {
+    let of = world.states.get(state);
+    !world.states.definable(of.template, key) || of.set(key).is_some_and(|set| set.absent && set.bits.is_empty() && !set.open)
+}
+
+fn keep(bits: &Bits, holds: impl Fn(ValueId) -> bool) -> Bits {
+    let mut kept = bits.clone();
+    for value in bits.iter() {
+        if !holds(value as ValueId) {
+            kept.remove(value);
+        }
+    }
+    kept
+}
+
+fn take_all(world: &mut World<'_>, state: StateId, key: KeyId, domains: &Bits) -> Option<StateId> {
+    if domains.is_empty() {
+        return None;
+    }
+    let conditions = only(world, key, domains.iter());
+    world.states.narrow(state, conditions, &world.problem.columns)
+}
+
+/// The state in the best single domain: smallest rank, then lowest price, then the tuning's turn.
+fn take_one(
+    world: &mut World<'_>,
+    probe: &Probe<'_>,
+    state: StateId,
+    key: KeyId,
+    domains: &Bits,
+    rank: impl Fn(&World<'_>, ValueId) -> u32,
+) -> Option<StateId> {
+    let turn = world.tuning.domain_turn as usize;
+    let mut ordered: Vec<(u32, usize)> = domains.iter().map(|value| (rank(world, value as ValueId), value)).collect();
+    ordered.sort_unstable();
+    let mut best: Option<(u32, f64, StateId)> = None;
+    for (position, (rank, _)) in ordered.iter().enumerate() {
+        if best.is_some_and(|(known, _, _)| known < *rank) {
+            break;
+        }
+        let equals = ordered.iter().filter(|(other, _)| other == rank).count();
+        let first = ordered.iter().position(|(other, _)| other == rank).unwrap_or(0);
+        let value = ordered[first + (position - first + turn) % equals].1;
+        let conditions = only(world, key, [value].into_iter());
+        let Some(next) = world.states.narrow(state, conditions, &world.problem.columns) else { continue };
+        let of = world.states.get(next);
+        let Some(fit) = bin::cheapest(world.problem, of, probe.allowed, &probe.bin.load, &probe.class.amounts, 0) else { continue };
+        if best.is_none_or(|(_, price, _)| fit.price < price) {
+            best = Some((*rank, fit.price, next));
+        }
+    }
+    best.map(|(_, _, state)| state)
+}
+
+pub(crate) fn only(world: &mut World<'_>, key: KeyId, values: impl Iterator<Item = usize>) -> ConditionsId {
+    let set = world.problem.labels.only(key, values.map(|value| value as ValueId));
+    world.states.intern_conditions(LabelSets::from_iter([(key, set)]))
+}
+
+/// Counts `times` pods on a node of this state (negative takes them off again).
+pub(crate) fn count(world: &mut World<'_>, counter: CounterId, state: StateId, times: i64) {
+    let of = world.problem.counters.get(counter);
+    let Topology::Label(key) = of.topology else { return };
+    if let Some(filter) = of.filter
+        && !admits_state(world, filter, state)
+    {
+        return;
+    }
+    if undefined(world, state, key) {
+        return;
+    }
+    let Some(set) = world.states.get(state).set(key) else {
+        let known = world.problem.domains.get(&key).cloned().unwrap_or_default();
+        known.iter().for_each(|value| shift(&mut world.possible[counter as usize][value], times));
+        return;
+    };
+    if let Some(value) = set.single() {
+        shift(&mut world.counts[counter as usize][value as usize], times);
+    }
+    let possible = set.bits.clone();
+    possible.iter().for_each(|value| shift(&mut world.possible[counter as usize][value], times));
+}
+
+fn shift(count: &mut u32, times: i64) {
+    *count = u32::try_from(i64::from(*count) + times).expect("pods are only taken off where they were counted");
+}
+
+/// Whether pods on a node of this state count for a filter.
+fn admits_state(world: &mut World<'_>, filter: u32, state: StateId) -> bool {
+    let filter = &world.problem.filters[filter as usize];
+    let template = &world.problem.templates[world.states.get(state).template as usize];
+    let tolerated = filter.tolerations.as_ref().is_none_or(|tolerations| {
+        super::classes::accepts_taints(tolerations, &template.pool.taints, true)
+    });
+    let columns = &world.problem.columns;
+    tolerated
+        && (filter.alternatives.is_empty()
+            || filter.alternatives.iter().any(|conditions| world.states.narrow(state, *conditions, columns).is_some()))
+}

@@ -1,0 +1,463 @@
+//! The changing side of a solve: nodes with their free room, nodes under construction, counts per domain, limits left.
+//!
+//! [`World::on_place`], [`World::on_bin`] and [`World::on_new`] answer "can one more pod of this class go there, and what would
+//! change"; [`World::commit`] makes it so. Every strategy works through these, so every plan obeys the same rules.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::bin::{self, Bin, Fit, Share};
+use super::bits::Bits;
+use super::classes::{Class, ClassId, Level, accepts_taints};
+use super::domains;
+use super::problem::Problem;
+use super::resources::{Amounts, add, fits};
+use super::states::{StateId, States, TemplateId};
+use super::topology::{CounterId, RuleKind, Topology};
+use super::volumes::Attachment;
+use crate::cluster::HostPort;
+use crate::plan::MinValuesPolicy;
+
+/// How a strategy departs from the reference behaviour.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tuning {
+    /// In a pool with limits, only types up to so many times the cheapest fitting one are kept, so that limits carry more nodes.
+    pub(crate) limit_slack: Option<u32>,
+    /// Which of several equal domains is taken first.
+    pub(crate) domain_turn: u32,
+}
+
+/// The changing part of an existing node.
+#[derive(Clone, Debug)]
+pub(crate) struct PlaceUse {
+    pub(crate) free: Amounts,
+    pub(crate) ports: Vec<HostPort>,
+    pub(crate) attached: BTreeSet<Attachment>,
+    pub(crate) counts: Vec<(CounterId, u32)>,
+    pub(crate) shares: Vec<Share>,
+}
+
+/// The changing side of a solve.
+#[derive(Clone)]
+pub(crate) struct World<'p> {
+    pub(crate) problem: &'p Problem<'p>,
+    pub(crate) states: States,
+    pub(crate) places: Vec<PlaceUse>,
+    pub(crate) bins: Vec<Bin>,
+    /// Pods certain to be in each domain, per counter.
+    pub(crate) counts: Vec<Vec<u32>>,
+    /// Pods that may end up in each domain, per counter.
+    pub(crate) possible: Vec<Vec<u32>>,
+    pub(crate) host_totals: Vec<u32>,
+    remaining: Vec<Vec<(usize, i64)>>,
+    nodes_remaining: Vec<Option<i64>>,
+    pub(crate) tuning: Tuning,
+}
+
+/// A node under construction as it would be with one more pod.
+#[derive(Clone, Debug)]
+pub(crate) struct Addition {
+    pub(crate) state: StateId,
+    pub(crate) fit: Fit,
+    allowed: Option<Arc<Bits>>,
+    lowered: Option<smallvec::SmallVec<[(u16, u32); 2]>>,
+}
+
+/// Where a pod goes.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    Place(usize),
+    Bin(usize, Addition),
+    New(TemplateId, Addition),
+}
+
+impl<'p> World<'p> {
+    pub(crate) fn new(problem: &'p Problem<'p>, states: States, tuning: Tuning) -> Self {
+        let places = problem
+            .places
+            .iter()
+            .map(|place| PlaceUse {
+                free: place.free.clone(),
+                ports: place.ports.clone(),
+                attached: place.attached.clone(),
+                counts: place.counts.clone(),
+                shares: Vec::new(),
+            })
+            .collect();
+        Self {
+            problem,
+            states,
+            places,
+            bins: Vec::new(),
+            counts: problem.counts.clone(),
+            possible: problem.counts.clone(),
+            host_totals: problem.host_totals.clone(),
+            remaining: problem.templates.iter().map(|template| template.remaining.clone()).collect(),
+            nodes_remaining: problem.templates.iter().map(|template| template.nodes_remaining).collect(),
+            tuning,
+        }
+    }
+
+    pub(crate) fn class(&self, id: ClassId) -> &'p Class {
+        &self.problem.classes[id as usize]
+    }
+
+    /// Whether one more pod of the class fits on an existing node, as far as nothing but that node is concerned.
+    pub(crate) fn suits_place(&self, class: &Class, level: &Level, place: usize) -> bool {
+        let fixed = &self.problem.places[place];
+        let Some(conditions) = level.conditions else { return false };
+        accepts_taints(&class.spec.tolerations, &fixed.node.taints, level.tolerates_preferences)
+            && fixed.satisfies(self.states.conditions(conditions))
+            && (class.volume_alternatives.is_empty()
+                || class.volume_alternatives.iter().any(|sets| fixed.satisfies(self.states.conditions(*sets))))
+    }
+
+    /// Whether one more pod of the class fits on an existing node that suits it.
+    pub(crate) fn on_place(&self, class: &Class, level: &Level, place: usize) -> bool {
+        let used = &self.places[place];
+        let fixed = &self.problem.places[place];
+        class.amounts.iter().zip(&used.free).all(|(more, free)| more <= free)
+            && !class.spec.host_ports.iter().any(|port| used.ports.iter().any(|taken| taken.conflicts(port)))
+            && (fixed.node.volume_limits.is_empty() || attaches(fixed, &used.attached, &class.attachments))
+            && self.host_rules_hold(class, level, |counter| {
+                used.counts.iter().find(|(id, _)| *id == counter).map_or(0, |(_, count)| *count)
+            })
+            && self.label_rules_hold(class, level, place)
+    }
+
+    fn label_rules_hold(&self, class: &Class, level: &Level, place: usize) -> bool {
+        let labels = &self.problem.places[place].labels;
+        let of_rules = level.rules.iter().all(|rule| match rule.topology {
+            Topology::Host => true,
+            Topology::Label(key) => match labels[key as usize] {
+                Some(value) => domains::permits(self, rule, value),
+                None => matches!(rule.kind, RuleKind::AntiAffinity),
+            },
+        });
+        of_rules
+            && class.refused_by.iter().all(|counter| match self.problem.counters.get(*counter).topology {
+                Topology::Host => true,
+                Topology::Label(key) => {
+                    labels[key as usize].is_none_or(|value| self.possible[*counter as usize][value as usize] == 0)
+                }
+            })
+    }
+
+    /// Rules whose domain is the node itself.
+    fn host_rules_hold(&self, class: &Class, level: &Level, count: impl Fn(CounterId) -> u32) -> bool {
+        let refused = class.refused_by.iter().any(|counter| {
+            self.problem.counters.get(*counter).topology == Topology::Host && count(*counter) > 0
+        });
+        !refused
+            && level.rules.iter().filter(|rule| rule.topology == Topology::Host).all(|rule| {
+                let here = count(rule.counter);
+                match rule.kind {
+                    RuleKind::Spread { max_skew, .. } => here + u32::from(rule.selects_itself) <= max_skew,
+                    RuleKind::AntiAffinity => here == 0,
+                    RuleKind::Affinity { .. } => {
+                        here > 0 || (rule.selects_itself && self.host_totals[rule.counter as usize] == 0)
+                    }
+                }
+            })
+    }
+
+    /// What an open node would become with one more pod; `Err(true)` when it can never take one again.
+    pub(crate) fn on_bin(&mut self, class: &Class, level: &Level, index: usize) -> Result<Addition, bool> {
+        let bin = &self.bins[index];
+        if !level.templates.contains(bin.template as usize) || bin.port_taken(class) {
+            return Err(true);
+        }
+        if !self.host_rules_hold(class, level, |counter| bin.count(counter)) {
+            return Err(!has_host_affinity(level));
+        }
+        let (state, position, load) = (bin.state, bin.position, bin.load.clone());
+        let biggest = &self.states.get(state);
+        // The state only narrows, so a load that no column of the present state carries never fits again.
+        if bin::cheapest(self.problem, biggest, bin.allowed.as_deref(), &load, &class.amounts, position).is_none() {
+            return Err(true);
+        }
+        self.grow(class, level, index).ok_or(false)
+    }
+
+    fn grow(&mut self, class: &Class, level: &Level, index: usize) -> Option<Addition> {
+        let bin = self.bins[index].clone();
+        self.extended(class, level, &bin)
+    }
+
+    /// What a new node of a template would become with its first pod.
+    pub(crate) fn on_new(&mut self, class: &Class, level: &Level, template: TemplateId) -> Option<Addition> {
+        if !level.templates.contains(template as usize) || self.nodes_remaining[template as usize].is_some_and(|left| left <= 0) {
+            return None;
+        }
+        if !self.host_rules_hold(class, level, |_| 0) {
+            return None;
+        }
+        let mut bin = Bin::new(self.problem, template);
+        bin.allowed = self.within_limits(template);
+        let addition = self.extended(class, level, &bin)?;
+        Some(self.tightened(class, template, addition))
+    }
+
+    /// Columns whose capacity the pool's limits still allow.
+    fn within_limits(&self, template: TemplateId) -> Option<Arc<Bits>> {
+        let left = &self.remaining[template as usize];
+        if left.is_empty() {
+            return None;
+        }
+        let mut allowed = Bits::none(self.problem.columns.len());
+        for column in self.problem.templates[template as usize].types.iter() {
+            let capacity = &self.problem.columns.capacity[column];
+            if left.iter().all(|(resource, left)| capacity[*resource] <= *left) {
+                allowed.insert(column);
+            }
+        }
+        Some(Arc::new(allowed))
+    }
+
+    /// With a limited pool and tuning that says so, keeps only types about the size of the cheapest fitting one.
+    fn tightened(&self, class: &Class, template: TemplateId, mut addition: Addition) -> Addition {
+        let (Some(slack), false) = (self.tuning.limit_slack, self.remaining[template as usize].is_empty()) else { return addition };
+        let state = self.states.get(addition.state);
+        let cheapest = &self.problem.columns.capacity[state.order.columns[addition.fit.position as usize].1 as usize];
+        let mut allowed = Bits::none(self.problem.columns.len());
+        for (_, column) in bin::carrying(self.problem, state, addition.allowed.as_deref(), &class.amounts) {
+            let capacity = &self.problem.columns.capacity[column as usize];
+            let close = self.remaining[template as usize]
+                .iter()
+                .all(|(resource, _)| capacity[*resource] <= cheapest[*resource].saturating_mul(i64::from(slack)));
+            if close {
+                allowed.insert(column as usize);
+            }
+        }
+        addition.allowed = Some(Arc::new(allowed));
+        addition
+    }
+
+    /// A node as it would be with one more pod.
+    fn extended(&mut self, class: &Class, level: &Level, bin: &Bin) -> Option<Addition> {
+        let problem = self.problem;
+        let base = self.states.narrow(bin.state, level.conditions?, &problem.columns)?;
+        if class.volume_alternatives.is_empty() {
+            return self.settled(class, level, bin, base);
+        }
+        class.volume_alternatives.iter().find_map(|alternative| {
+            let state = self.states.narrow(base, *alternative, &problem.columns)?;
+            self.settled(class, level, bin, state)
+        })
+    }
+
+    /// Applies topology rules, column restrictions, resources and `minValues`.
+    fn settled(&mut self, class: &Class, level: &Level, bin: &Bin, state: StateId) -> Option<Addition> {
+        let allowed = self.columns_left(class, bin)?;
+        let probe = domains::Probe { class, level, bin, allowed: allowed.as_deref() };
+        let state = domains::narrow(self, &probe, state)?;
+        let of = self.states.get(state);
+        let before = self.states.get(bin.state);
+        let from = if Arc::ptr_eq(&of.order, &before.order) { bin.position } else { 0 };
+        let fit = bin::cheapest(self.problem, of, allowed.as_deref(), &bin.load, &class.amounts, from)?;
+        let lowered = self.min_values(class, bin, state, allowed.as_deref())?;
+        Some(Addition { state, fit, allowed, lowered })
+    }
+
+    /// Columns left after the pod's host ports and volumes are taken into account.
+    fn columns_left(&self, class: &Class, bin: &Bin) -> Option<Option<Arc<Bits>>> {
+        let mut allowed = bin.allowed.clone();
+        if !class.spec.host_ports.is_empty() {
+            let template = &self.problem.templates[bin.template as usize];
+            let mut free = template.columns_with_free_ports(&class.spec.host_ports, self.problem.columns.len());
+            if let Some(present) = &allowed {
+                free.and_with(present);
+            }
+            allowed = Some(Arc::new(free));
+        }
+        if !class.attachments.is_empty() {
+            let attached: BTreeSet<Attachment> = bin.attached.union(&class.attachments).cloned().collect();
+            let mut able = allowed.as_deref().cloned().unwrap_or_else(|| Bits::all(self.problem.columns.len()));
+            for column in 0..self.problem.columns.len() {
+                let limits = &self.problem.columns.instance_type(column as u32).volume_limits;
+                let over = |(driver, limit): (&Arc<str>, &u32)| {
+                    attached.iter().filter(|(name, _)| name == driver).count() > *limit as usize
+                };
+                if limits.iter().any(over) {
+                    able.remove(column);
+                }
+            }
+            allowed = Some(Arc::new(able));
+        }
+        match &allowed {
+            Some(columns) if columns.is_empty() => None,
+            _ => Some(allowed),
+        }
+    }
+
+    /// Checks `minValues`: `None` when unmet, `Some(lowered)` with the numbers lowered where that is allowed.
+    #[expect(clippy::option_option, reason = "unmet, met, and met only after lowering are three answers")]
+    fn min_values(&self, class: &Class, bin: &Bin, state: StateId, allowed: Option<&Bits>) -> Option<Option<smallvec::SmallVec<[(u16, u32); 2]>>> {
+        if bin.min_values.is_empty() {
+            return Some(None);
+        }
+        let mut load = bin.load.clone();
+        add(&mut load, &class.amounts, 1);
+        let of = self.states.get(state);
+        let mut lowered = bin.min_values.clone();
+        for (key, wanted) in &mut lowered {
+            let columns = bin::carrying(self.problem, of, allowed, &load).map(|(_, column)| column);
+            let found = bin::distinct_values(self.problem, &self.states, state, *key, columns);
+            if found < *wanted {
+                if self.problem.options.min_values == MinValuesPolicy::Strict || bin.pods > 0 {
+                    return None;
+                }
+                *wanted = found;
+            }
+        }
+        Some((lowered != bin.min_values).then_some(lowered))
+    }
+
+    /// Puts one pod of the class on the target.
+    pub(crate) fn commit(&mut self, id: ClassId, level: u8, target: Target) {
+        match target {
+            Target::Place(place) => self.commit_place(id, level, place),
+            Target::Bin(index, addition) => self.commit_bin(id, level, index, addition),
+            Target::New(template, addition) => {
+                let bin = Bin::new(self.problem, template);
+                self.bins.push(bin);
+                self.charge(self.class(id), template, &addition);
+                self.commit_bin(id, level, self.bins.len() - 1, addition);
+            }
+        }
+    }
+
+    /// Takes a new node off the pool's limits, at the size of the largest type it may become.
+    fn charge(&mut self, class: &Class, template: TemplateId, addition: &Addition) {
+        if let Some(left) = &mut self.nodes_remaining[template as usize] {
+            *left -= 1;
+        }
+        if self.remaining[template as usize].is_empty() {
+            return;
+        }
+        let state = self.states.get(addition.state);
+        let columns: Vec<u32> =
+            bin::carrying(self.problem, state, addition.allowed.as_deref(), &class.amounts).map(|(_, column)| column).collect();
+        for (resource, left) in &mut self.remaining[template as usize] {
+            let largest = columns.iter().map(|column| self.problem.columns.capacity[*column as usize][*resource]).max();
+            *left -= largest.unwrap_or(0);
+        }
+    }
+
+    fn commit_place(&mut self, id: ClassId, level: u8, place: usize) {
+        let class = self.class(id);
+        let used = &mut self.places[place];
+        add(&mut used.free, &class.amounts, -1);
+        used.ports.extend(class.spec.host_ports.iter().cloned());
+        used.attached.extend(class.attachments.iter().cloned());
+        match used.shares.iter_mut().find(|share| share.class == id && share.level == level) {
+            Some(share) => share.count += 1,
+            None => used.shares.push(Share { class: id, level, count: 1 }),
+        }
+        for counter in class.counted_by.iter().chain(&class.refuses) {
+            self.count_on_place(*counter, place);
+        }
+    }
+
+    fn count_on_place(&mut self, counter: CounterId, place: usize) {
+        let of = self.problem.counters.get(counter);
+        let fixed = &self.problem.places[place];
+        if of.filter.is_some_and(|filter| !self.problem.filters[filter as usize].admits_place(fixed, &self.states)) {
+            return;
+        }
+        match of.topology {
+            Topology::Host => {
+                self.host_totals[counter as usize] += 1;
+                let counts = &mut self.places[place].counts;
+                match counts.iter_mut().find(|(known, _)| *known == counter) {
+                    Some((_, count)) => *count += 1,
+                    None => counts.push((counter, 1)),
+                }
+            }
+            Topology::Label(key) => {
+                if let Some(value) = fixed.labels[key as usize] {
+                    self.counts[counter as usize][value as usize] += 1;
+                    self.possible[counter as usize][value as usize] += 1;
+                }
+            }
+        }
+    }
+
+    fn commit_bin(&mut self, id: ClassId, level: u8, index: usize, addition: Addition) {
+        let class = self.class(id);
+        let problem = self.problem;
+        let old = self.bins[index].state;
+        if old != addition.state {
+            self.recount(index, old, addition.state);
+        }
+        let bin = &mut self.bins[index];
+        bin.state = addition.state;
+        bin.position = addition.fit.position;
+        bin.price = addition.fit.price;
+        bin.allowed = addition.allowed;
+        if let Some(lowered) = addition.lowered {
+            bin.min_values = lowered;
+            bin.min_values_relaxed = true;
+        }
+        bin.put(id, class, level, 1, |counter| problem.counters.get(counter).topology == Topology::Host);
+        for counter in class.counted_by.iter().chain(&class.refuses) {
+            match problem.counters.get(*counter).topology {
+                Topology::Host => self.host_totals[*counter as usize] += 1,
+                Topology::Label(_) => domains::count(self, *counter, addition.state, 1),
+            }
+        }
+    }
+
+    /// When a node's future narrows, the pods on it are counted where they can still be.
+    fn recount(&mut self, index: usize, old: StateId, new: StateId) {
+        let problem = self.problem;
+        let shares = self.bins[index].shares.clone();
+        for share in &shares {
+            let class = self.class(share.class);
+            for counter in class.counted_by.iter().chain(&class.refuses) {
+                if let Topology::Label(key) = problem.counters.get(*counter).topology {
+                    let filtered = problem.counters.get(*counter).filter.is_some();
+                    if filtered || self.states.get(old).set(key) != self.states.get(new).set(key) {
+                        domains::count(self, *counter, old, -i64::from(share.count));
+                        domains::count(self, *counter, new, i64::from(share.count));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the sum of the largest types of the open nodes stays within every pool's limits.
+    pub(crate) fn limits_hold(&self) -> bool {
+        self.problem.templates.iter().enumerate().all(|(id, template)| {
+            let of_template = || self.bins.iter().filter(|bin| bin.template as usize == id);
+            let nodes = template.nodes_remaining.is_none_or(|left| of_template().count() as i64 <= left);
+            nodes && template.remaining.iter().all(|(resource, left)| {
+                let largest = |bin: &Bin| {
+                    let state = self.states.get(bin.state);
+                    let capacities = bin::carrying(self.problem, state, bin.allowed.as_deref(), &bin.load);
+                    capacities.map(|(_, column)| self.problem.columns.capacity[column as usize][*resource]).max().unwrap_or(0)
+                };
+                of_template().map(largest).sum::<i64>() <= *left
+            })
+        })
+    }
+
+    /// Whether one pod of the class fits on a column of the state at all.
+    pub(crate) fn fits_alone(&self, class: &Class, state: StateId) -> bool {
+        let of = self.states.get(state);
+        let room = &self.problem.templates[of.template as usize].room;
+        let nothing = Amounts::from_elem(0, self.problem.resources.len());
+        of.columns.iter().any(|column| fits(&nothing, &class.amounts, &room[column]))
+    }
+}
+
+fn has_host_affinity(level: &Level) -> bool {
+    level.rules.iter().any(|rule| rule.topology == Topology::Host && matches!(rule.kind, RuleKind::Affinity { .. }))
+}
+
+fn attaches(fixed: &super::nodes::Place, attached: &BTreeSet<Attachment>, more: &BTreeSet<Attachment>) -> bool {
+    fixed.node.volume_limits.iter().all(|(driver, limit)| {
+        let new = more.difference(attached).filter(|(name, _)| name == driver).count();
+        new == 0 || attached.iter().filter(|(name, _)| name == driver).count() + new <= *limit as usize
+    })
+}
