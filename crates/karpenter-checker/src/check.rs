@@ -9,6 +9,7 @@ mod affinity;
 mod claims;
 mod coverage;
 mod daemons;
+mod domains;
 mod labels;
 mod load;
 mod pools;
@@ -99,6 +100,9 @@ impl Place<'_> {
     }
 
     pub(crate) fn meets(&self, conditions: &NodeConditions) -> Certainty {
+        if conditions.all.is_empty() && conditions.any_term.is_empty() {
+            return Certainty::Always;
+        }
         let (mut always, mut sometimes) = (true, false);
         let mut weigh = |holds: bool, may_hold: bool| {
             always &= holds;

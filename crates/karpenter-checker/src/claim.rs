@@ -90,6 +90,9 @@ impl<'w> ClaimView<'w> {
     pub(crate) fn domains(&self, key: &str) -> DomainSet {
         let mut domains = DomainSet::default();
         match key {
+            HOSTNAME => {
+                domains.values.insert(self.name.clone());
+            }
             ZONE => domains.values.extend(self.offerings().map(|o| o.zone.to_owned())),
             CAPACITY_TYPE => domains.values.extend(self.offerings().map(|o| o.capacity_type.to_owned())),
             _ => {
