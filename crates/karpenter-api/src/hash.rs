@@ -45,7 +45,7 @@ fn metadata(metadata: &TemplateMetadata) -> Option<u64> {
 
 fn spec(spec: &NodeClaimTemplateSpec) -> u64 {
     let grace = spec.termination_grace_period.as_ref();
-    let expiry = spec.expire_after.as_ref().and_then(|after| after.value());
+    let expiry = spec.expire_after.as_ref().and_then(crate::NillableDuration::value);
     Record::new("NodeClaimTemplateSpec")
         .field("Taints", spec.taints.as_deref().map(taints))
         .field("StartupTaints", spec.startup_taints.as_deref().map(taints))

@@ -9,6 +9,7 @@
 //! - one file per kind ([`nodepool`], [`nodeclaim`], [`nodeoverlay`], [`capacitybuffer`]) holds the Rust
 //!   types and, beside them, the schema the API server enforces;
 //! - [`crd::crds`] assembles the CustomResourceDefinitions for a set of [`LabelRules`];
+//! - [`validation`] holds the checks CEL cannot express, whose result becomes `ValidationSucceeded`;
 
 pub mod annotations;
 pub mod capacitybuffer;
@@ -26,6 +27,7 @@ pub mod requirement;
 pub mod resource;
 pub mod schema;
 pub mod taints;
+pub mod validation;
 pub mod yaml;
 
 pub use capacitybuffer::CapacityBuffer;

@@ -135,7 +135,7 @@ fn spec_schema(rules: &LabelRules) -> JSONSchemaProps {
                 "startupTaints",
                 schema::taints("Taints that the node carries until something removes them after start-up."),
             ),
-            ("requirements", requirements_schema(RequirementList::NodeClaim, rules)),
+            ("requirements", requirements_schema(RequirementList::Claim, rules)),
             ("resources", resources),
             ("nodeClassRef", node_class_ref_schema()),
             ("terminationGracePeriod", termination_grace_period_schema()),

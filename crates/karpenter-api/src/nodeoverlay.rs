@@ -107,7 +107,7 @@ fn spec_schema(rules: &LabelRules) -> JSONSchemaProps {
                 )
                 .pattern(r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$"),
             ),
-            ("requirements", requirements_schema(RequirementList::NodeOverlay, rules)),
+            ("requirements", requirements_schema(RequirementList::Overlay, rules)),
             (
                 "weight",
                 schema::integer(

@@ -203,9 +203,7 @@ impl NodePool {
     #[must_use]
     pub fn defaulted(mut self) -> Self {
         let disruption = self.spec.disruption.get_or_insert_default();
-        disruption.consolidate_after.get_or_insert_with(|| {
-            NillableDuration::parse(CONSOLIDATE_AFTER_DEFAULT).expect("the default is a duration")
-        });
+        disruption.consolidate_after.get_or_insert_with(consolidate_after_default);
         disruption.consolidation_policy.get_or_insert(ConsolidationPolicy::WhenEmptyOrUnderutilized);
         disruption.budgets.get_or_insert_with(|| vec![Budget::default()]);
         self.spec.template.spec.expire_after.get_or_insert_with(expire_after_default);
@@ -219,6 +217,10 @@ impl NodePool {
     pub fn is_static(&self) -> bool {
         self.spec.replicas.is_some()
     }
+}
+
+fn consolidate_after_default() -> NillableDuration {
+    NillableDuration::parse(CONSOLIDATE_AFTER_DEFAULT).expect("the default is a duration")
 }
 
 pub(crate) fn expire_after_default() -> NillableDuration {
@@ -330,7 +332,7 @@ fn template_schema(rules: &LabelRules) -> JSONSchemaProps {
                     "Taints that a new node carries until something, usually a DaemonSet, removes them. Pods need not tolerate them to get a node.",
                 ),
             ),
-            ("requirements", requirements_schema(RequirementList::NodePool, rules)),
+            ("requirements", requirements_schema(RequirementList::Pool, rules)),
             ("nodeClassRef", node_class_ref),
             ("terminationGracePeriod", termination_grace_period_schema()),
             ("expireAfter", expire_after_schema()),

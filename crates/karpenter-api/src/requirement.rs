@@ -125,12 +125,15 @@ impl Requirement {
     }
 }
 
-/// Which kind a list of requirements belongs to; the rules differ a little.
+/// Where a list of requirements stands; the rules differ a little.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequirementList {
-    NodePool,
-    NodeClaim,
-    NodeOverlay,
+    /// In the template of a NodePool.
+    Pool,
+    /// In a NodeClaim.
+    Claim,
+    /// In a NodeOverlay.
+    Overlay,
 }
 
 const ONE_NUMBER: &str = "self.all(x, (x.operator == 'Gt' || x.operator == 'Lt' || x.operator == 'Gte' || x.operator == 'Lte') ? (x.values.size() == 1 && int(x.values[0]) >= 0) : true)";
@@ -138,9 +141,9 @@ const ONE_NUMBER: &str = "self.all(x, (x.operator == 'Gt' || x.operator == 'Lt' 
 /// Returns the schema of a list of requirements, label rules included.
 pub(crate) fn requirements_schema(list: RequirementList, rules: &LabelRules) -> JSONSchemaProps {
     let place = match list {
-        RequirementList::NodePool => KeyPlace::NodePoolRequirement,
-        RequirementList::NodeClaim => KeyPlace::NodeClaimRequirement,
-        RequirementList::NodeOverlay => KeyPlace::NodeOverlayRequirement,
+        RequirementList::Pool => KeyPlace::NodePoolRequirement,
+        RequirementList::Claim => KeyPlace::NodeClaimRequirement,
+        RequirementList::Overlay => KeyPlace::NodeOverlayRequirement,
     };
     let mut properties = vec![
         (
@@ -168,7 +171,7 @@ pub(crate) fn requirements_schema(list: RequirementList, rules: &LabelRules) -> 
             .pattern(schema::LABEL_VALUE),
         ),
     ];
-    if list != RequirementList::NodeOverlay {
+    if list != RequirementList::Overlay {
         properties.push((
             "minValues",
             schema::integer(
@@ -186,13 +189,13 @@ pub(crate) fn requirements_schema(list: RequirementList, rules: &LabelRules) -> 
 impl RequirementList {
     fn description(self) -> &'static str {
         match self {
-            Self::NodePool => {
+            Self::Pool => {
                 "Conditions every node of this pool meets, together with the labels of the template. Pods can only narrow them."
             }
-            Self::NodeClaim => {
+            Self::Claim => {
                 "Conditions the launched node meets; the provider chooses an offering within them."
             }
-            Self::NodeOverlay => {
+            Self::Overlay => {
                 "Instance types the overlay applies to, by well-known labels or by labels of a NodePool's template. All must hold."
             }
         }
@@ -204,7 +207,7 @@ impl RequirementList {
             "requirements with operator 'In' must have a value defined",
         );
         let rules: &[(&str, &str)] = match self {
-            Self::NodePool | Self::NodeClaim => &[
+            Self::Pool | Self::Claim => &[
                 in_needs_value,
                 (
                     ONE_NUMBER,
@@ -215,7 +218,7 @@ impl RequirementList {
                     "requirements with 'minValues' must have at least that many values specified in the 'values' field",
                 ),
             ],
-            Self::NodeOverlay => &[
+            Self::Overlay => &[
                 (
                     "self.all(x, x.operator == 'NotIn' ? x.values.size() != 0 : true)",
                     "requirements with operator 'NotIn' must have a value defined",

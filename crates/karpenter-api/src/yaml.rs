@@ -16,7 +16,12 @@ pub fn to_yaml(value: &Value) -> String {
 
 /// Renders several values as one stream of documents, each opened by `---`.
 pub fn to_yaml_stream<'v>(values: impl IntoIterator<Item = &'v Value>) -> String {
-    values.into_iter().map(|value| format!("---\n{}", to_yaml(value))).collect()
+    let mut out = String::new();
+    for value in values {
+        out.push_str("---\n");
+        write_node(&mut out, value, 0);
+    }
+    out
 }
 
 fn write_node(out: &mut String, value: &Value, indent: usize) {
