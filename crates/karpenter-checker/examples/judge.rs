@@ -3,18 +3,27 @@
 //! `CASES` is a case file or a directory of them (read in name order); line i of `RESULTS.jsonl` answers case i.
 //! Prints a line per failing case, its reasons below, and a summary.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
-use karpenter_checker::{Expected, Failure, PlanResult, Scenario, judge};
+use karpenter_checker::{Expected, Failure, PlanResult, Scenario, check, judge};
 use serde::Deserialize;
 
+/// A bare scenario is examined for feasibility alone.
 #[derive(Deserialize)]
-struct Case {
-    scenario: Scenario,
-    expected: Expected,
+#[serde(untagged)]
+enum Question {
+    Case { scenario: Box<Scenario>, expected: Box<Expected> },
+    Bare(Box<Scenario>),
+}
+
+fn failures(question: &Question, result: &PlanResult) -> Vec<Failure> {
+    match question {
+        Question::Case { scenario, expected } => judge(expected, scenario, result).failures,
+        Question::Bare(scenario) => check(scenario, result).into_iter().map(Failure::Infeasible).collect(),
+    }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -29,19 +38,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut tally: BTreeMap<String, usize> = BTreeMap::new();
     let mut right = 0;
     for (file, line) in files.iter().zip(&lines) {
-        let case: Case = serde_json::from_str(&fs::read_to_string(file)?)?;
+        let question: Question = serde_json::from_str(&fs::read_to_string(file)?)?;
         let result: PlanResult = serde_json::from_str(line)?;
-        let verdict = judge(&case.expected, &case.scenario, &result);
-        if verdict.is_right() {
+        let failures = failures(&question, &result);
+        if failures.is_empty() {
             right += 1;
             continue;
         }
         println!("FAIL {}", file.file_stem().unwrap_or_default().to_string_lossy());
-        for failure in &verdict.failures {
+        for failure in &failures {
             println!("     {failure}");
         }
-        let kinds: std::collections::BTreeSet<String> = verdict.failures.iter().map(rule).collect();
-        kinds.into_iter().for_each(|kind| *tally.entry(kind).or_default() += 1);
+        for kind in failures.iter().map(rule).collect::<BTreeSet<String>>() {
+            *tally.entry(kind).or_default() += 1;
+        }
     }
     if files.len() != lines.len() {
         println!("WARNING {} cases but {} results", files.len(), lines.len());

@@ -210,49 +210,97 @@ struct Joining<'t> {
     terms: &'t BTreeMap<usize, Vec<Term>>,
 }
 
+/// A moment of the search: who has arrived, and who is still to come.
+#[derive(Clone)]
+struct Moment {
+    arrived: Vec<bool>,
+    waiting: Vec<usize>,
+    /// Pods that depend on nobody in the group and may come whenever it suits.
+    free: Vec<usize>,
+}
+
 impl Joining<'_> {
     /// Returns the units of these classes that cannot have arrived, in the best order found.
     fn stuck(&self, classes: &BTreeSet<usize>) -> Vec<usize> {
-        let waits = |unit: &Unit| unit.placed > 0 && classes.contains(&unit.class);
-        let waiting: Vec<usize> = (0..self.units.len()).filter(|u| waits(&self.units[*u])).collect();
-        // Pods of other groups cannot depend on these, so all of them may have come before.
-        let arrived: Vec<bool> = self.units.iter().map(|u| !waits(u)).collect();
+        let placed: Vec<usize> = (0..self.units.len()).filter(|u| self.units[*u].placed > 0).collect();
+        let (waiting, free) = placed.into_iter().partition(|u| classes.contains(&self.units[*u].class));
+        let arrived = self.units.iter().map(|u| u.placed == 0).collect();
         let mut budget = ORDERS_MAX;
-        self.search(arrived, waiting, &mut budget).err().unwrap_or_default()
+        self.search(Moment { arrived, waiting, free }, &mut budget).err().unwrap_or_default()
     }
 
-    fn search(
-        &self,
-        mut arrived: Vec<bool>,
-        mut waiting: Vec<usize>,
-        budget: &mut usize,
-    ) -> Result<(), Vec<usize>> {
+    /// Pods that start a domain come as early as possible, since everybody who is there may forbid it; then all
+    /// who can join do.
+    fn search(&self, moment: Moment, budget: &mut usize) -> Result<(), Vec<usize>> {
+        if *budget == 0 || moment.waiting.is_empty() {
+            return Ok(());
+        }
+        *budget -= 1;
+        let mut best = moment.waiting.clone();
+        let mut keep_shorter = |stuck: Vec<usize>| {
+            if stuck.len() < best.len() {
+                best = stuck;
+            }
+        };
+        for unit in self.starters(&moment) {
+            let mut next = moment.clone();
+            next.arrived[unit] = true;
+            next.waiting.retain(|other| *other != unit);
+            match self.search(next, budget) {
+                Ok(()) => return Ok(()),
+                Err(stuck) => keep_shorter(stuck),
+            }
+        }
+        let Some(next) = self.join_all(&moment) else { return Err(best) };
+        match self.search(next, budget) {
+            Ok(()) => return Ok(()),
+            Err(stuck) => keep_shorter(stuck),
+        }
+        Err(best)
+    }
+
+    /// Returns the units that could come first in their domain now, one of each kind.
+    fn starters(&self, moment: &Moment) -> Vec<usize> {
+        let mut kinds: Vec<(usize, Vec<&DomainSet>)> = Vec::new();
+        let mut starters = Vec::new();
+        for unit in &moment.waiting {
+            let Unit { site, class, .. } = self.units[*unit];
+            let where_to: Vec<&DomainSet> =
+                self.terms_of(*unit).iter().map(|t| &self.topology.of(&t.key)[site]).collect();
+            let kind = (class, where_to);
+            if !kinds.contains(&kind) && self.must_start(*unit, &moment.arrived) {
+                kinds.push(kind);
+                starters.push(*unit);
+            }
+        }
+        starters
+    }
+
+    fn must_start(&self, unit: usize, arrived: &[bool]) -> bool {
+        !self.terms_of(unit).iter().all(|term| self.joins(term, unit, arrived))
+            && self.may_start(unit, arrived)
+    }
+
+    /// Lets in everybody who depends on nobody or finds a match; returns nothing if that changes nothing.
+    fn join_all(&self, moment: &Moment) -> Option<Moment> {
+        let mut next = moment.clone();
+        for unit in next.free.drain(..) {
+            next.arrived[unit] = true;
+        }
         loop {
-            let (ready, still): (Vec<usize>, Vec<usize>) = waiting
-                .iter()
-                .partition(|unit| self.terms_of(**unit).iter().all(|t| self.joins(t, **unit, &arrived)));
+            let (ready, still): (Vec<usize>, Vec<usize>) = next.waiting.iter().partition(|unit| {
+                self.terms_of(**unit).iter().all(|term| self.joins(term, **unit, &next.arrived))
+            });
             if ready.is_empty() {
                 break;
             }
-            ready.into_iter().for_each(|unit| arrived[unit] = true);
-            waiting = still;
-        }
-        let mut best = waiting.clone();
-        for unit in waiting.iter().filter(|unit| self.may_start(**unit, &arrived)) {
-            if *budget == 0 {
-                return Ok(());
+            for unit in ready {
+                next.arrived[unit] = true;
             }
-            *budget -= 1;
-            let mut next = arrived.clone();
-            next[*unit] = true;
-            let rest = waiting.iter().copied().filter(|other| other != unit).collect();
-            match self.search(next, rest, budget) {
-                Ok(()) => return Ok(()),
-                Err(stuck) if stuck.len() < best.len() => best = stuck,
-                Err(_) => {}
-            }
+            next.waiting = still;
         }
-        if waiting.is_empty() { Ok(()) } else { Err(best) }
+        let changed = next.waiting.len() < moment.waiting.len() || !moment.free.is_empty();
+        changed.then_some(next)
     }
 
     fn terms_of(&self, unit: usize) -> &[Term] {
