@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::core::v1::{Affinity, NodeAffinity, Pod, PodSpec};
+use karpenter_api::LabelRules;
 use karpenter_core::cluster::DaemonSet;
 
 use crate::interner::Interner;
@@ -15,6 +16,7 @@ use crate::pod::requests::MissingRequests;
 pub fn daemon_set(
     object: &apps::DaemonSet,
     newest: Option<&Pod>,
+    rules: &LabelRules,
     interner: &mut Interner,
 ) -> Result<DaemonSet, Invalid> {
     let metadata = &object.metadata;
@@ -25,12 +27,12 @@ pub fn daemon_set(
     let spec = match (live, template) {
         (Some((spec, status)), template) => {
             let unpinned = with_template_affinity(spec, template);
-            pod_spec(&unpinned, status, MissingRequests::AreZero).at("spec")?
+            pod_spec(&unpinned, status, MissingRequests::AreZero, rules).at("spec")?
         }
         (None, Some(template)) => {
-            pod_spec(template, None, MissingRequests::AreLimits).at("spec.template.spec")?
+            pod_spec(template, None, MissingRequests::AreLimits, rules).at("spec.template.spec")?
         }
-        (None, None) => pod_spec(&PodSpec::default(), None, MissingRequests::AreLimits)?,
+        (None, None) => pod_spec(&PodSpec::default(), None, MissingRequests::AreLimits, rules)?,
     };
     Ok(DaemonSet {
         name: format!("{namespace}/{name}").into(),

@@ -4,13 +4,21 @@
 //! cannot work with comes back as [`Invalid`], which names the field and says what is wrong with it. Start at [`pod`] for
 //! objects watched in a cluster, or at [`scenario`] for the scenario files that `karpenter solve` reads.
 
+#![expect(
+    clippy::missing_errors_doc,
+    reason = "every error is an `Invalid`, which says itself what is wrong and where"
+)]
+
+pub mod buffer;
 pub mod daemon_set;
 pub mod disruption_budget;
 pub mod interner;
 pub mod invalid;
 pub mod labels;
 pub mod namespace;
+pub mod node;
 pub mod node_pool;
+pub mod overlay;
 pub mod pod;
 pub mod resources;
 pub mod scenario;

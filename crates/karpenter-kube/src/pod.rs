@@ -7,31 +7,33 @@ mod affinity;
 pub mod requests;
 pub mod volumes;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1 as kube;
+use karpenter_api::LabelRules;
+use karpenter_api::annotations::DO_NOT_DISRUPT;
+use karpenter_api::duration::parse_duration;
 use karpenter_core::cluster::{HostPort, Pod, PodId, PodOwner, PodPhase, PodSpec};
-use karpenter_core::requirements::{Operator, Requirement};
 
 use crate::interner::Interner;
 use crate::invalid::{At, Invalid, each};
-use crate::labels::normalized_key;
-use crate::selector::node_selector_term;
 use crate::taint::tolerations;
 
 use requests::{MissingRequests, effective_requests};
 use volumes::volume_refs;
 
-/// The annotation by which a pod refuses voluntary disruption.
-pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
-
 /// The pod as the core sees it at `now`.
-pub fn pod(object: &kube::Pod, now: Timestamp, interner: &mut Interner) -> Result<Pod, Invalid> {
+pub fn pod(
+    object: &kube::Pod,
+    now: Timestamp,
+    rules: &LabelRules,
+    interner: &mut Interner,
+) -> Result<Pod, Invalid> {
     let metadata = &object.metadata;
     let spec = object.spec.as_ref();
     let name = metadata.name.as_deref().unwrap_or_default();
     let nothing = kube::PodSpec::default();
-    let converted =
-        pod_spec(spec.unwrap_or(&nothing), object.status.as_ref(), MissingRequests::AreZero).at("spec")?;
+    let status = object.status.as_ref();
+    let converted = pod_spec(spec.unwrap_or(&nothing), status, MissingRequests::AreZero, rules).at("spec")?;
     Ok(Pod {
         id: PodId {
             namespace: interner.string(metadata.namespace.as_deref().unwrap_or("default")),
@@ -55,6 +57,7 @@ pub fn pod_spec(
     spec: &kube::PodSpec,
     status: Option<&kube::PodStatus>,
     missing: MissingRequests,
+    rules: &LabelRules,
 ) -> Result<PodSpec, Invalid> {
     let mut result = PodSpec {
         requests: effective_requests(spec, status, missing)?,
@@ -62,41 +65,28 @@ pub fn pod_spec(
             .node_selector
             .iter()
             .flatten()
-            .map(|(key, value)| (normalized_key(key).into(), value.as_str().into()))
+            .map(|(key, value)| (rules.normalize(key).into(), value.as_str().into()))
             .collect(),
         tolerations: tolerations(spec.tolerations.iter().flatten()).at("tolerations")?,
         spread: each(spec.topology_spread_constraints.iter().flatten(), affinity::spread_constraint)
             .at("topologySpreadConstraints")?,
         host_ports: host_ports(spec),
-        uses_dynamic_resources: spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()),
+        uses_dynamic_resources: claims_devices(spec),
         ..PodSpec::default()
     };
     if let Some(affinity) = &spec.affinity {
-        affinity::add_affinity(&mut result, affinity).at("affinity")?;
+        affinity::add_affinity(&mut result, affinity, rules).at("affinity")?;
     }
     Ok(result)
 }
 
-/// Required node affinity terms with what makes them special.
-fn required_terms(selector: &kube::NodeSelector) -> Result<Vec<Vec<Requirement>>, Invalid> {
-    let is_empty = |term: &&kube::NodeSelectorTerm| {
-        term.match_expressions.as_ref().is_none_or(Vec::is_empty)
-            && term.match_fields.as_ref().is_none_or(Vec::is_empty)
+fn claims_devices(spec: &kube::PodSpec) -> bool {
+    let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let names_claims = |container: &kube::Container| {
+        let claims = container.resources.as_ref().and_then(|resources| resources.claims.as_ref());
+        claims.is_some_and(|claims| !claims.is_empty())
     };
-    let terms = &selector.node_selector_terms;
-    let indexed = terms.iter().enumerate().filter(|(_, term)| !is_empty(term));
-    let converted: Vec<_> = indexed
-        .map(|(index, term)| node_selector_term(term).at_index(index))
-        .collect::<Result<_, _>>()
-        .at("nodeSelectorTerms")?;
-    Ok(if converted.is_empty() { vec![unsatisfiable_term()] } else { converted })
-}
-
-/// Kubernetes lets a node selector whose terms are all empty match no node at all. The core knows no such term, so it is
-/// spelled as a contradiction.
-fn unsatisfiable_term() -> Vec<Requirement> {
-    let on_arch = |operator| Requirement::new("kubernetes.io/arch", operator, Vec::<&str>::new());
-    vec![on_arch(Operator::Exists), on_arch(Operator::DoesNotExist)]
+    spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) || containers.any(names_claims)
 }
 
 /// Ports of the node that regular containers take; init containers' ports are free again when these start.
@@ -159,7 +149,131 @@ pub fn is_provisionable(object: &kube::Pod) -> bool {
 }
 
 /// Whether the pod refuses voluntary disruption at `now`: for good, or for a while after its start.
+///
+/// A duration that cannot be read, or is not positive, protects nothing.
 pub fn refuses_disruption(object: &kube::Pod, now: Timestamp) -> bool {
-    let _ = now;
-    object.metadata.annotations.iter().flatten().any(|(key, value)| key == DO_NOT_DISRUPT && value == "true")
+    let annotations = object.metadata.annotations.as_ref();
+    let Some(value) = annotations.and_then(|all| all.get(DO_NOT_DISRUPT)) else { return false };
+    if value == "true" {
+        return true;
+    }
+    let Some(duration) = parse_duration(value).ok().filter(SignedDuration::is_positive) else { return false };
+    let started = object.status.as_ref().and_then(|status| status.start_time.as_ref());
+    started.is_none_or(|start| now.duration_since(start.0) < duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-01-01T12:00:00Z".parse().unwrap()
+    }
+
+    fn converted(object: &Value) -> Pod {
+        let object: kube::Pod = serde_json::from_value(object.clone()).unwrap();
+        pod(&object, now(), &LabelRules::default(), &mut Interner::default()).unwrap()
+    }
+
+    #[test]
+    fn do_not_disrupt_lasts_for_good_or_for_a_duration_from_the_start() {
+        let protected = |value: &str, started: Value| {
+            let annotations = json!({ DO_NOT_DISRUPT: value });
+            converted(
+                &json!({ "metadata": { "annotations": annotations }, "status": { "startTime": started } }),
+            )
+            .do_not_disrupt
+        };
+        let ten_minutes_ago = json!("2026-01-01T11:50:00Z");
+        assert!(protected("true", ten_minutes_ago.clone()));
+        assert!(protected("10m1s", ten_minutes_ago.clone()));
+        assert!(protected("1m", Value::Null));
+        for unprotected in ["10m", "false", "-1h", "0s", "soon"] {
+            assert!(!protected(unprotected, ten_minutes_ago.clone()), "{unprotected}");
+        }
+    }
+
+    #[test]
+    fn host_ports_are_those_of_regular_containers_on_every_address_by_default() {
+        let pod = converted(&json!({ "spec": {
+            "initContainers": [{ "name": "i", "ports": [{ "containerPort": 1, "hostPort": 1 }] }],
+            "containers": [{ "name": "c", "ports": [
+                { "containerPort": 80, "hostPort": 8080 },
+                { "containerPort": 81 },
+                { "containerPort": 82, "hostPort": 8082, "hostIP": "10.0.0.1", "protocol": "UDP" },
+            ] }],
+        } }));
+        let expected = [("0.0.0.0", 8080, "TCP"), ("10.0.0.1", 8082, "UDP")];
+        let expected =
+            expected.map(|(ip, port, protocol)| HostPort { ip: ip.into(), port, protocol: protocol.into() });
+        assert_eq!(pod.spec.host_ports, expected);
+    }
+
+    #[test]
+    fn old_label_names_in_node_selectors_are_read_as_the_new_ones() {
+        let pod = converted(&json!({
+            "metadata": { "labels": { "beta.kubernetes.io/arch": "kept" } },
+            "spec": { "containers": [], "nodeSelector": { "beta.kubernetes.io/arch": "arm64" } },
+        }));
+        assert_eq!(pod.spec.node_selector.get("kubernetes.io/arch").map(AsRef::as_ref), Some("arm64"));
+        assert!(pod.labels.contains_key("beta.kubernetes.io/arch"), "the pod's own labels are its own");
+    }
+
+    #[test]
+    fn a_pod_waits_for_a_node_only_while_nothing_is_decided_for_it() {
+        let waiting = json!({
+            "spec": { "containers": [] },
+            "status": { "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable" }] },
+        });
+        let provisionable = |change: &dyn Fn(&mut Value)| {
+            let mut object = waiting.clone();
+            change(&mut object);
+            is_provisionable(&serde_json::from_value(object).unwrap())
+        };
+        assert!(provisionable(&|_| {}));
+        assert!(!provisionable(&|pod| pod["spec"]["nodeName"] = json!("node")));
+        assert!(!provisionable(&|pod| pod["status"]["nominatedNodeName"] = json!("node")));
+        assert!(!provisionable(&|pod| pod["status"]["conditions"][0]["reason"] = json!("SchedulingGated")));
+        let owned_by = |api_version: &str, kind: &str| {
+            let owner = json!([{ "apiVersion": api_version, "kind": kind, "name": "o", "uid": "u" }]);
+            provisionable(&|pod| pod["metadata"] = json!({ "ownerReferences": owner }))
+        };
+        assert!(!owned_by("apps/v1", "DaemonSet"));
+        assert!(!owned_by("v1", "Node"));
+        assert!(owned_by("apps/v1", "ReplicaSet"));
+    }
+
+    #[test]
+    fn a_node_selector_of_empty_terms_matches_nothing_but_one_with_others_ignores_them() {
+        let terms = |terms: Value| {
+            let required =
+                json!({ "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } });
+            let spec = json!({ "containers": [], "affinity": { "nodeAffinity": required } });
+            converted(&json!({ "spec": spec })).spec.required_terms.clone()
+        };
+        let zone = json!({ "matchExpressions": [{ "key": "zone", "operator": "Exists" }] });
+        assert_eq!(terms(json!([{}, zone])).len(), 1);
+        let impossible = terms(json!([{}]));
+        let set: karpenter_core::requirements::RequirementSet = impossible[0].iter().collect();
+        assert!(set.contradiction().is_some());
+    }
+
+    #[test]
+    fn claims_of_ephemeral_volumes_are_named_after_pod_and_volume() {
+        let template = json!({ "spec": { "storageClassName": "fast" } });
+        let pod = converted(&json!({
+            "metadata": { "name": "web-0" },
+            "spec": { "containers": [], "volumes": [
+                { "name": "data", "persistentVolumeClaim": { "claimName": "shared" } },
+                { "name": "scratch", "ephemeral": { "volumeClaimTemplate": template } },
+                { "name": "config", "configMap": { "name": "c" } },
+            ] },
+        }));
+        let claims: Vec<(&str, bool)> =
+            pod.volumes.iter().map(|volume| (&*volume.claim, volume.ephemeral)).collect();
+        assert_eq!(claims, [("shared", false), ("web-0-scratch", true)]);
+        assert_eq!(pod.volumes[1].ephemeral_class.as_deref(), Some("fast"));
+    }
 }

@@ -3,6 +3,7 @@
 //! [`load`] reads a scenario (or a case file that holds one) into a [`Problem`], everything a plan depends on; [`outcome`]
 //! turns the plan back into the result format. `docs/scenario.md` describes both.
 
+mod buffers;
 mod catalog;
 mod format;
 mod nodes;
@@ -12,11 +13,14 @@ mod pods;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use karpenter_api::nodepool::NodeClassReference;
+use karpenter_api::{LabelRules, NodePool};
 use karpenter_core::SolverOptions;
-use karpenter_core::catalog::Catalog;
-use karpenter_core::cluster::ClusterSnapshot;
+use karpenter_core::catalog::{Catalog, apply_overlays};
+use karpenter_core::cluster::{self, ClusterSnapshot};
 use karpenter_core::plan::{MinValuesPolicy, PreferencePolicy};
 use rustc_hash::FxHashSet;
+use serde_json::Value;
 
 use crate::daemon_set::daemon_set;
 use crate::disruption_budget::disruption_budget;
@@ -24,15 +28,13 @@ use crate::interner::Interner;
 use crate::invalid::{At, Invalid, each};
 use crate::labels::label_rules;
 use crate::namespace::named;
-use crate::node_pool::node_pool;
+use crate::node_pool::{is_dynamic, node_pool};
+use crate::overlay::node_overlay;
 use crate::volume::{persistent_volume, storage_class, volume_claim};
 
 use format::Scenario;
 pub use outcome::{Cheapest, Claim, ExistingNode, Explanation, Outcome, PlanFigures, figures, outcome};
 use pods::{Groups, PodSource};
-
-/// The NodeClass that every pool of a scenario refers to, as the label its nodes carry.
-const NODE_CLASS_LABEL: (&str, &str) = ("karpenter.test.sh/testnodeclass", "default");
 
 /// What a scenario asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,8 @@ pub struct Problem {
     pub catalog: Catalog,
     /// Settings of the solver.
     pub options: SolverOptions,
+    /// NodeOverlays left out because they contradict others.
+    conflicting_node_overlays: Vec<String>,
     /// Pods that do not wait for a node, by `namespace/name`, and why.
     not_provisionable: Vec<(String, &'static str)>,
     /// Which pod belongs to which group of the file.
@@ -71,30 +75,58 @@ pub fn load(text: &[u8]) -> Result<Problem, Invalid> {
 
 fn problem(scenario: &Scenario) -> Result<Problem, Invalid> {
     let now = now(scenario.now.as_deref()).at("now")?;
+    let rules = LabelRules::for_providers(&[]).with_well_known(scenario.well_known_labels.iter().cloned());
     let mut interner = Interner::default();
-    let types = catalog::instance_types(&scenario.instance_types).at("instanceTypes")?;
-    let mut source = PodSource::new(now, &mut interner);
-    let nodes = nodes::nodes(scenario, &types, &mut source)?;
-    let pending = source.pending(&scenario.pod_groups).at("podGroups")?;
+    let types = catalog::instance_types(&scenario.instance_types, &rules).at("instanceTypes")?;
+    let pools = each(&scenario.node_pools, pool_object).at("nodePools")?;
+    unique(pools.iter().map(pool_name)).at("nodePools")?;
+    let mut source = PodSource::new(now, &rules, &mut interner);
+    let nodes = nodes::nodes(scenario, &types, &pools, &mut source)?;
+    let mut pending = source.pending(&scenario.pod_groups).at("podGroups")?;
+    buffers::add_virtual_pods(scenario, &mut pending, &mut source).at("capacityBuffers")?;
     let (groups, not_provisionable) = source.finish();
     let mut snapshot = ClusterSnapshot {
-        node_pools: node_pools(scenario)?,
+        node_pools: node_pools(&pools, &rules).at("nodePools")?,
         nodes,
         pending,
-        label_rules: Arc::new(label_rules(scenario.well_known_labels.iter().map(String::as_str))),
+        label_rules: Arc::new(label_rules(&rules)),
         ..ClusterSnapshot::default()
     };
-    add_objects(&mut snapshot, scenario, &mut interner)?;
-    let pools = snapshot.node_pools.iter().map(|pool| pool.name.clone());
+    add_objects(&mut snapshot, scenario, (&rules, &mut interner))?;
+    let overlays =
+        each(&scenario.node_overlays, |written| node_overlay(&format::api_object(written)?, &rules));
+    let names = snapshot.node_pools.iter().map(|pool| pool.name.clone());
+    let listed = Catalog::shared(names, types.into());
+    let (catalog, conflicts) = apply_overlays(&listed, &snapshot.node_pools, &overlays.at("nodeOverlays")?);
     Ok(Problem {
         name: scenario.name.clone(),
         mode: mode(&scenario.mode).at("mode")?,
-        catalog: Catalog::shared(pools, types.into()),
+        catalog,
         snapshot,
         options: options(scenario).at("options")?,
+        conflicting_node_overlays: conflicts.iter().map(|conflict| conflict.overlay.to_string()).collect(),
         not_provisionable,
         groups,
     })
+}
+
+/// The NodeClass that every pool of a scenario refers to.
+fn node_class() -> NodeClassReference {
+    NodeClassReference {
+        group: "karpenter.test.sh".to_owned(),
+        kind: "TestNodeClass".to_owned(),
+        name: "default".to_owned(),
+    }
+}
+
+fn pool_object(written: &Value) -> Result<NodePool, Invalid> {
+    let mut pool = format::node_pool(written)?;
+    pool.spec.template.spec.node_class_ref = node_class();
+    Ok(pool)
+}
+
+fn pool_name(pool: &NodePool) -> &str {
+    pool.metadata.name.as_deref().unwrap_or_default()
 }
 
 fn now(text: Option<&str>) -> Result<Timestamp, Invalid> {
@@ -132,12 +164,10 @@ fn options(scenario: &Scenario) -> Result<SolverOptions, Invalid> {
     Ok(SolverOptions { preferences, min_values, ..SolverOptions::default() })
 }
 
-fn node_pools(scenario: &Scenario) -> Result<Vec<Arc<karpenter_core::cluster::NodePool>>, Invalid> {
-    unique(scenario.node_pools.iter().map(|pool| pool.name())).at("nodePools")?;
-    let pools =
-        each(&scenario.node_pools, |pool| Ok((pool.is_dynamic(), node_pool(pool, NODE_CLASS_LABEL)?)));
-    let dynamic = pools.at("nodePools")?.into_iter().filter(|(is_dynamic, _)| *is_dynamic);
-    Ok(dynamic.map(|(_, pool)| Arc::new(pool)).collect())
+fn node_pools(pools: &[NodePool], rules: &LabelRules) -> Result<Vec<Arc<cluster::NodePool>>, Invalid> {
+    let converted = each(pools, |pool| Ok(Arc::new(node_pool(pool, rules)?)))?;
+    let dynamic = pools.iter().zip(converted).filter(|(pool, _)| is_dynamic(pool));
+    Ok(dynamic.map(|(_, converted)| converted).collect())
 }
 
 /// Refuses names that appear twice: a plan could not say which one it means.
@@ -155,18 +185,21 @@ fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Invalid> {
 fn add_objects(
     snapshot: &mut ClusterSnapshot,
     scenario: &Scenario,
-    interner: &mut Interner,
+    (rules, interner): (&LabelRules, &mut Interner),
 ) -> Result<(), Invalid> {
     for (index, object) in scenario.daemon_sets.iter().enumerate() {
-        let converted = daemon_set(&object.object(), None, interner).at_index(index).at("daemonSets")?;
+        let converted =
+            daemon_set(&object.object(), None, rules, interner).at_index(index).at("daemonSets")?;
         snapshot.daemon_sets.push(converted);
     }
     add_namespaces(snapshot, scenario, interner);
     for object in &scenario.storage_classes {
-        let class = storage_class(object);
+        let class = storage_class(object, rules);
         snapshot.storage_classes.insert(class.name.clone(), class);
     }
-    for volume in each(&scenario.persistent_volumes, persistent_volume).at("persistentVolumes")? {
+    for volume in each(&scenario.persistent_volumes, |object| persistent_volume(object, rules))
+        .at("persistentVolumes")?
+    {
         snapshot.volumes.insert(volume.name.clone(), volume);
     }
     for object in &scenario.persistent_volume_claims {

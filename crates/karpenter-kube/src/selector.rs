@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
+use k8s_openapi::api::core::v1::NodeSelectorTerm;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use karpenter_api::LabelRules;
 use karpenter_core::cluster::{Selector, SelectorExpression, SelectorOperator};
 use karpenter_core::requirements::{Operator, Requirement};
 
 use crate::invalid::{At, Invalid, each};
-use crate::labels::normalized_key;
 
 /// A label selector: an empty one selects everything.
 pub fn selector(selector: &LabelSelector) -> Result<Selector, Invalid> {
@@ -40,21 +40,33 @@ fn expression(line: &LabelSelectorRequirement) -> Result<SelectorExpression, Inv
 }
 
 /// The label conditions of one node selector term; `matchFields` are the caller's business.
-pub fn node_selector_term(term: &NodeSelectorTerm) -> Result<Vec<Requirement>, Invalid> {
-    each(term.match_expressions.iter().flatten(), node_requirement).at("matchExpressions")
+pub fn node_selector_term(term: &NodeSelectorTerm, rules: &LabelRules) -> Result<Vec<Requirement>, Invalid> {
+    let lines = term.match_expressions.iter().flatten();
+    each(lines, |line| requirement(&line.key, &line.operator, line.values.as_deref(), rules))
+        .at("matchExpressions")
 }
 
-fn node_requirement(line: &NodeSelectorRequirement) -> Result<Requirement, Invalid> {
-    requirement(&line.key, &line.operator, line.values.iter().flatten())
+/// One requirement of a NodePool, NodeClaim or NodeOverlay.
+pub fn api_requirement(
+    line: &karpenter_api::Requirement,
+    rules: &LabelRules,
+) -> Result<Requirement, Invalid> {
+    let plain = requirement(&line.key, line.operator.as_str(), line.values.as_deref(), rules)?;
+    let min_values = line.min_values.map(u32::try_from).transpose();
+    let min_values =
+        min_values.map_err(|_| Invalid::new("must be a small positive number")).at("minValues")?;
+    Ok(Requirement { min_values, ..plain })
 }
 
 /// One requirement on a node label, under the key's current name.
-pub fn requirement<'a>(
+pub fn requirement(
     key: &str,
     operator: &str,
-    values: impl IntoIterator<Item = &'a String>,
+    values: Option<&[String]>,
+    rules: &LabelRules,
 ) -> Result<Requirement, Invalid> {
     let operator: Operator =
         operator.parse().map_err(|error| Invalid::new(format!("{error}"))).at("operator")?;
-    Ok(Requirement::new(normalized_key(key), operator, values.into_iter().map(String::as_str)))
+    let values = values.unwrap_or_default().iter().map(String::as_str);
+    Ok(Requirement::new(rules.normalize(key), operator, values))
 }

@@ -1,21 +1,12 @@
 //! Taints and tolerations.
 
 use k8s_openapi::api::core::v1 as kube;
+use karpenter_api::taints::{
+    KNOWN_EPHEMERAL, KNOWN_EPHEMERAL_PREFIXES, NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE,
+};
 use karpenter_core::cluster::{Taint, TaintEffect, Toleration, TolerationOperator};
 
 use crate::invalid::{At, Invalid, each};
-
-/// Key and effect of the taints that a node may carry until it is initialised, and that will go away by themselves.
-const EPHEMERAL: [(&str, TaintEffect); 5] = [
-    ("node.kubernetes.io/not-ready", TaintEffect::NoSchedule),
-    ("node.kubernetes.io/not-ready", TaintEffect::NoExecute),
-    ("node.kubernetes.io/unreachable", TaintEffect::NoSchedule),
-    ("node.cloudprovider.kubernetes.io/uninitialized", TaintEffect::NoSchedule),
-    ("karpenter.sh/unregistered", TaintEffect::NoExecute),
-];
-
-/// Taints with this prefix are taken off by readiness gates.
-const EPHEMERAL_PREFIX: &str = "readiness.k8s.io/";
 
 /// The taints of a node or template.
 pub fn taints<'a>(list: impl IntoIterator<Item = &'a kube::Taint>) -> Result<Vec<Taint>, Invalid> {
@@ -58,9 +49,9 @@ fn toleration(toleration: &kube::Toleration) -> Result<Toleration, Invalid> {
 
 fn effect(word: &str) -> Result<TaintEffect, Invalid> {
     match word {
-        "NoSchedule" => Ok(TaintEffect::NoSchedule),
-        "PreferNoSchedule" => Ok(TaintEffect::PreferNoSchedule),
-        "NoExecute" => Ok(TaintEffect::NoExecute),
+        NO_SCHEDULE => Ok(TaintEffect::NoSchedule),
+        PREFER_NO_SCHEDULE => Ok(TaintEffect::PreferNoSchedule),
+        NO_EXECUTE => Ok(TaintEffect::NoExecute),
         other => {
             Err(Invalid::new(format!("{other:?} is not one of NoSchedule, PreferNoSchedule, NoExecute")))
                 .at("effect")
@@ -77,8 +68,13 @@ pub fn lasting_taints(taints: Vec<Taint>, startup: &[Taint]) -> Vec<Taint> {
 }
 
 fn is_ephemeral(taint: &Taint) -> bool {
-    taint.key.starts_with(EPHEMERAL_PREFIX)
-        || EPHEMERAL.iter().any(|(key, effect)| *key == &*taint.key && *effect == taint.effect)
+    let effect = match taint.effect {
+        TaintEffect::NoSchedule => NO_SCHEDULE,
+        TaintEffect::PreferNoSchedule => PREFER_NO_SCHEDULE,
+        TaintEffect::NoExecute => NO_EXECUTE,
+    };
+    KNOWN_EPHEMERAL.contains(&(&*taint.key, effect))
+        || KNOWN_EPHEMERAL_PREFIXES.iter().any(|prefix| taint.key.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::core::v1 as kube;
 use k8s_openapi::api::storage::v1 as storage;
+use karpenter_api::LabelRules;
 use karpenter_core::cluster::{BindingMode, ClaimPhase, PersistentVolume, StorageClass, VolumeClaim};
 use karpenter_core::requirements::{Operator, Requirement};
 
 use crate::invalid::{At, Invalid, each};
-use crate::labels::normalized_key;
 use crate::selector::node_selector_term;
 
 /// The annotation of a claim whose binding has completed.
@@ -47,14 +47,18 @@ pub fn volume_claim(object: &kube::PersistentVolumeClaim) -> VolumeClaim {
 }
 
 /// A persistent volume.
-pub fn persistent_volume(object: &kube::PersistentVolume) -> Result<PersistentVolume, Invalid> {
+pub fn persistent_volume(
+    object: &kube::PersistentVolume,
+    rules: &LabelRules,
+) -> Result<PersistentVolume, Invalid> {
     let spec = object.spec.as_ref();
     let affinity =
         spec.and_then(|spec| spec.node_affinity.as_ref()).and_then(|affinity| affinity.required.as_ref());
     let terms = affinity.into_iter().flat_map(|selector| &selector.node_selector_terms);
     Ok(PersistentVolume {
         name: object.metadata.name.as_deref().unwrap_or_default().into(),
-        node_terms: each(terms, node_selector_term).at("spec.nodeAffinity.required.nodeSelectorTerms")?,
+        node_terms: each(terms, |term| node_selector_term(term, rules))
+            .at("spec.nodeAffinity.required.nodeSelectorTerms")?,
         driver: spec.and_then(driver_of).map(Into::into),
         host_bound: spec.is_some_and(|spec| spec.local.is_some() || spec.host_path.is_some()),
         deleting: object.metadata.deletion_timestamp.is_some(),
@@ -77,7 +81,7 @@ fn driver_of(spec: &kube::PersistentVolumeSpec) -> Option<&str> {
 }
 
 /// A storage class.
-pub fn storage_class(object: &storage::StorageClass) -> StorageClass {
+pub fn storage_class(object: &storage::StorageClass, rules: &LabelRules) -> StorageClass {
     let binding = match object.volume_binding_mode.as_deref() {
         Some("WaitForFirstConsumer") => BindingMode::WaitForFirstConsumer,
         _ => BindingMode::Immediate,
@@ -86,15 +90,20 @@ pub fn storage_class(object: &storage::StorageClass) -> StorageClass {
         name: object.metadata.name.as_deref().unwrap_or_default().into(),
         provisioner: csi_driver(&object.provisioner).into(),
         binding,
-        topologies: object.allowed_topologies.iter().flatten().map(topology_term).collect(),
+        topologies: object
+            .allowed_topologies
+            .iter()
+            .flatten()
+            .map(|term| topology_term(term, rules))
+            .collect(),
     }
 }
 
-fn topology_term(term: &kube::TopologySelectorTerm) -> Vec<Requirement> {
+fn topology_term(term: &kube::TopologySelectorTerm, rules: &LabelRules) -> Vec<Requirement> {
     let expressions = term.match_label_expressions.iter().flatten();
     expressions
         .map(|line| {
-            Requirement::new(normalized_key(&line.key), Operator::In, line.values.iter().map(String::as_str))
+            Requirement::new(rules.normalize(&line.key), Operator::In, line.values.iter().map(String::as_str))
         })
         .collect()
 }

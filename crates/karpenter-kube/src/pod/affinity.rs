@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as kube;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use karpenter_api::LabelRules;
+use karpenter_api::labels::ARCH;
 use karpenter_core::cluster::{
     PodAffinityTerm, PodSpec, PreferredTerm, Selector, SpreadConstraint, Unsatisfiable, WeightedAffinityTerm,
 };
 
-use super::required_terms;
+use karpenter_core::requirements::{Operator, Requirement};
+
 use crate::invalid::{At, Invalid, each};
 use crate::selector::{node_selector_term, selector};
 
@@ -16,9 +19,13 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Adds all three kinds of affinity to the spec.
-pub(super) fn add_affinity(spec: &mut PodSpec, affinity: &kube::Affinity) -> Result<(), Invalid> {
+pub(super) fn add_affinity(
+    spec: &mut PodSpec,
+    affinity: &kube::Affinity,
+    rules: &LabelRules,
+) -> Result<(), Invalid> {
     if let Some(nodes) = &affinity.node_affinity {
-        add_node_affinity(spec, nodes).at("nodeAffinity")?;
+        add_node_affinity(spec, nodes, rules).at("nodeAffinity")?;
     }
     if let Some(pods) = &affinity.pod_affinity {
         let required = pods.required_during_scheduling_ignored_during_execution.iter().flatten();
@@ -35,18 +42,50 @@ pub(super) fn add_affinity(spec: &mut PodSpec, affinity: &kube::Affinity) -> Res
     Ok(())
 }
 
-fn add_node_affinity(spec: &mut PodSpec, affinity: &kube::NodeAffinity) -> Result<(), Invalid> {
+fn add_node_affinity(
+    spec: &mut PodSpec,
+    affinity: &kube::NodeAffinity,
+    rules: &LabelRules,
+) -> Result<(), Invalid> {
     if let Some(required) = &affinity.required_during_scheduling_ignored_during_execution {
-        spec.required_terms = required_terms(required).at(REQUIRED)?;
+        spec.required_terms = required_terms(required, rules).at(REQUIRED)?;
         spec.uses_match_fields = required.node_selector_terms.iter().any(|term| term.match_fields.is_some());
     }
     let preferred = affinity.preferred_during_scheduling_ignored_during_execution.iter().flatten();
-    spec.preferred_terms = each(preferred, preferred_term).at(PREFERRED)?;
+    spec.preferred_terms = each(preferred, |term| preferred_term(term, rules)).at(PREFERRED)?;
     Ok(())
 }
 
-fn preferred_term(term: &kube::PreferredSchedulingTerm) -> Result<PreferredTerm, Invalid> {
-    let requirements = node_selector_term(&term.preference).at("preference")?;
+/// The required terms, one of which must hold. Empty terms match no node, so they are left out.
+fn required_terms(
+    selector: &kube::NodeSelector,
+    rules: &LabelRules,
+) -> Result<Vec<Vec<Requirement>>, Invalid> {
+    let is_empty = |term: &&kube::NodeSelectorTerm| {
+        term.match_expressions.as_ref().is_none_or(Vec::is_empty)
+            && term.match_fields.as_ref().is_none_or(Vec::is_empty)
+    };
+    let terms = &selector.node_selector_terms;
+    let indexed = terms.iter().enumerate().filter(|(_, term)| !is_empty(term));
+    let converted: Vec<_> = indexed
+        .map(|(index, term)| node_selector_term(term, rules).at_index(index))
+        .collect::<Result<_, _>>()
+        .at("nodeSelectorTerms")?;
+    Ok(if converted.is_empty() { vec![unsatisfiable_term()] } else { converted })
+}
+
+/// Kubernetes lets a node selector whose terms are all empty match no node at all. The core knows no such term, so it is
+/// spelled as a contradiction.
+fn unsatisfiable_term() -> Vec<Requirement> {
+    let on_arch = |operator| Requirement::new(ARCH, operator, Vec::<&str>::new());
+    vec![on_arch(Operator::Exists), on_arch(Operator::DoesNotExist)]
+}
+
+fn preferred_term(
+    term: &kube::PreferredSchedulingTerm,
+    rules: &LabelRules,
+) -> Result<PreferredTerm, Invalid> {
+    let requirements = node_selector_term(&term.preference, rules).at("preference")?;
     Ok(PreferredTerm { weight: term.weight, requirements })
 }
 

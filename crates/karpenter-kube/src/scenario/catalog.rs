@@ -2,21 +2,25 @@
 
 use std::sync::Arc;
 
+use karpenter_api::LabelRules;
 use karpenter_core::catalog::{CAPACITY_TYPE, INSTANCE_TYPE, InstanceType, Offering, Reservation, ZONE};
 use karpenter_core::requirements::{RequirementSet, ValueSet};
 
 use super::format::{InstanceTypeLine, OfferingLine};
 use super::unique;
 use crate::invalid::{At, Invalid, each};
-use crate::node_pool::RequirementLine;
+use crate::selector::api_requirement;
 
 /// The catalog, in the order of the file.
-pub(super) fn instance_types(lines: &[InstanceTypeLine]) -> Result<Vec<Arc<InstanceType>>, Invalid> {
+pub(super) fn instance_types(
+    lines: &[InstanceTypeLine],
+    rules: &LabelRules,
+) -> Result<Vec<Arc<InstanceType>>, Invalid> {
     unique(lines.iter().map(|line| line.name.as_str()))?;
-    each(lines, |line| Ok(Arc::new(instance_type(line)?)))
+    each(lines, |line| Ok(Arc::new(instance_type(line, rules)?)))
 }
 
-fn instance_type(line: &InstanceTypeLine) -> Result<InstanceType, Invalid> {
+fn instance_type(line: &InstanceTypeLine, rules: &LabelRules) -> Result<InstanceType, Invalid> {
     let in_stock = || line.offerings.iter().filter(|offering| offering.available);
     let mut requirements = RequirementSet::default();
     requirements.add(INSTANCE_TYPE.into(), &ValueSet::only([line.name.as_str()]));
@@ -25,7 +29,7 @@ fn instance_type(line: &InstanceTypeLine) -> Result<InstanceType, Invalid> {
         CAPACITY_TYPE.into(),
         &ValueSet::only(in_stock().map(|offering| offering.capacity_type.as_str())),
     );
-    for requirement in each(&line.requirements, RequirementLine::requirement).at("requirements")? {
+    for requirement in each(&line.requirements, |line| api_requirement(line, rules)).at("requirements")? {
         requirements.require(&requirement);
     }
     Ok(InstanceType {

@@ -8,12 +8,13 @@ use k8s_openapi::api::core::v1 as kube;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karpenter_api::{NodePool, Requirement};
 use karpenter_quantity::ResourceList;
 use serde::Deserialize;
-use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 use crate::invalid::Invalid;
-use crate::node_pool::{NodePoolObject, RequirementLine};
 
 /// Reads `null` like a missing field, as other JSON readers do.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
@@ -37,7 +38,7 @@ pub(super) struct Scenario {
     #[serde(deserialize_with = "or_default")]
     pub(super) instance_types: Vec<InstanceTypeLine>,
     #[serde(deserialize_with = "or_default")]
-    pub(super) node_pools: Vec<NodePoolObject>,
+    pub(super) node_pools: Vec<Value>,
     #[serde(deserialize_with = "or_default")]
     pub(super) namespaces: Vec<NamespaceLine>,
     #[serde(deserialize_with = "or_default")]
@@ -54,6 +55,14 @@ pub(super) struct Scenario {
     pub(super) persistent_volume_claims: Vec<kube::PersistentVolumeClaim>,
     #[serde(deserialize_with = "or_default")]
     pub(super) pod_disruption_budgets: Vec<PodDisruptionBudget>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) node_overlays: Vec<Value>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) capacity_buffers: Vec<Value>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) pod_templates: Vec<kube::PodTemplate>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) workloads: Vec<Workload>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -82,7 +91,7 @@ pub(super) struct InstanceTypeLine {
     #[serde(deserialize_with = "or_default")]
     pub(super) overhead: ResourceList,
     #[serde(deserialize_with = "or_default")]
-    pub(super) requirements: Vec<RequirementLine>,
+    pub(super) requirements: Vec<Requirement>,
     #[serde(deserialize_with = "or_default")]
     pub(super) offerings: Vec<OfferingLine>,
     #[serde(deserialize_with = "or_default")]
@@ -205,6 +214,22 @@ impl DaemonSetLine {
     }
 }
 
+/// What a CapacityBuffer reads of a Deployment, StatefulSet or ReplicaSet.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Workload {
+    pub(super) kind: String,
+    pub(super) metadata: ObjectMeta,
+    pub(super) spec: WorkloadSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct WorkloadSpec {
+    pub(super) replicas: Option<i32>,
+    pub(super) template: kube::PodTemplateSpec,
+}
+
 /// Pods that are all alike. A count of zero means one pod.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -234,12 +259,47 @@ pub(super) fn parse(text: &[u8]) -> Result<(Scenario, &'static str), Invalid> {
 
 fn read<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, Invalid> {
     let mut json = serde_json::Deserializer::from_slice(text);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let path = error.path().to_string();
-        let path = if path == "." { String::new() } else { path };
-        Invalid { path, message: format!("{}; docs/scenario.md describes the format", error.inner()) }
-    })?;
+    let value = located(&mut json)?;
     json.end()
         .map_err(|error| Invalid::new(format!("there is more after the end of the document: {error}")))?;
     Ok(value)
+}
+
+/// An object of Karpenter's own API. `null` stands for a missing field, as in files written by programs.
+pub(super) fn api_object<T: DeserializeOwned>(written: &Value) -> Result<T, Invalid> {
+    located(without_nulls(written))
+}
+
+/// A NodePool, of which a scenario may leave out everything it has nothing to say about.
+pub(super) fn node_pool(written: &Value) -> Result<NodePool, Invalid> {
+    let mut written = without_nulls(written);
+    let mut object = &mut written;
+    for field in ["spec", "template", "spec"] {
+        let Value::Object(fields) = object else { break };
+        object = fields.entry(field).or_insert_with(|| Value::Object(Map::new()));
+    }
+    located(written)
+}
+
+fn without_nulls(written: &Value) -> Value {
+    match written {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(field, value)| (field.clone(), without_nulls(value))).collect())
+        }
+        Value::Array(values) => Value::Array(values.iter().map(without_nulls).collect()),
+        plain => plain.clone(),
+    }
+}
+
+fn located<'de, D, T>(deserializer: D) -> Result<T, Invalid>
+where
+    D: Deserializer<'de, Error = serde_json::Error>,
+    T: Deserialize<'de>,
+{
+    serde_path_to_error::deserialize(deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        let path = if path == "." { String::new() } else { path };
+        Invalid { path, message: format!("{}; docs/scenario.md describes the format", error.inner()) }
+    })
 }

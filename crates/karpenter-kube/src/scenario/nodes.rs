@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use karpenter_api::NodePool;
+use karpenter_api::labels::{INITIALIZED, REGISTERED};
 use karpenter_core::catalog::{CAPACITY_TYPE, HOSTNAME, InstanceType, NODE_POOL, ZONE};
 use karpenter_core::cluster::{Labels, Node, NodeStage, Taint};
 
 use super::format::{ExistingNode, Scenario};
 use super::pods::PodSource;
-use super::{NODE_CLASS_LABEL, unique};
+use super::{node_class, pool_name, unique};
 use crate::invalid::{At, Invalid};
-use crate::labels::{INITIALIZED, REGISTERED, add_successors, to_labels};
+use crate::labels::{add_successors, to_labels};
 use crate::taint::{lasting_taints, taints};
 
 /// The age of a node that does not say otherwise.
@@ -28,21 +30,23 @@ struct Known<'a> {
 pub(super) fn nodes(
     scenario: &Scenario,
     types: &[Arc<InstanceType>],
+    pools: &[NodePool],
     source: &mut PodSource<'_>,
 ) -> Result<Vec<Arc<Node>>, Invalid> {
     unique(scenario.nodes.iter().map(|node| node.name.as_str())).at("nodes")?;
-    let pools = scenario.node_pools.iter();
     let known = Known {
         types: types.iter().map(|instance_type| (&*instance_type.name, &**instance_type)).collect(),
-        pools: pools
-            .map(|pool| (pool.name(), to_labels(pool.spec.template.metadata.labels.as_ref())))
-            .collect(),
+        pools: pools.iter().map(|pool| (pool_name(pool), template_labels(pool))).collect(),
     };
     let converted = scenario.nodes.iter().enumerate().map(|(index, line)| {
         let node = node(line, &known, source).at_index(index).at("nodes")?;
         Ok(Arc::new(node))
     });
     converted.collect()
+}
+
+fn template_labels(pool: &NodePool) -> Labels {
+    to_labels(pool.spec.template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref()))
 }
 
 fn node(line: &ExistingNode, known: &Known<'_>, source: &mut PodSource<'_>) -> Result<Node, Invalid> {
@@ -109,7 +113,9 @@ fn labels(line: &ExistingNode, name: &Arc<str>, stage: NodeStage, known: &Known<
     }
     if !line.node_pool.is_empty() {
         set(NODE_POOL, &line.node_pool.as_str().into());
-        set(NODE_CLASS_LABEL.0, &NODE_CLASS_LABEL.1.into());
+        let class = node_class();
+        let (key, value) = crate::node_pool::node_class(&class);
+        set(&key, &value.into());
         labels.extend(known.pools.get(line.node_pool.as_str()).cloned().unwrap_or_default());
     }
     labels.extend(to_labels(Some(&line.labels)));

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_core::catalog::HOSTNAME;
+use karpenter_api::labels::{HOSTNAME, INITIALIZED, REGISTERED};
 use karpenter_core::plan::{PodIndex, Unschedulable};
 use karpenter_core::requirements::Requirement;
 use karpenter_core::{ClaimPlan, ProvisioningPlan};
 use serde::Serialize;
 
 use super::Problem;
-use crate::labels::{INITIALIZED, REGISTERED};
 
 /// The answer to one scenario.
 #[derive(Debug, Serialize)]
@@ -27,6 +26,9 @@ pub struct Outcome {
     pub errors: BTreeMap<String, String>,
     /// Pods that were not considered, and why.
     pub ignored: BTreeMap<String, String>,
+    /// NodeOverlays that were left out because they contradict others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conflicting_node_overlays: Vec<String>,
     /// Why pods have no place, by pod group.
     pub explanations: Vec<Explanation>,
     /// The plan in numbers.
@@ -146,6 +148,7 @@ pub fn outcome(problem: &Problem, plan: &ProvisioningPlan) -> Outcome {
         existing_nodes,
         errors: unschedulable.map(|(index, why)| (pod_key(plan, *index), why.to_string())).collect(),
         ignored,
+        conflicting_node_overlays: problem.conflicting_node_overlays.clone(),
         explanations: explanations(problem, plan),
         stats: figures(plan),
     }

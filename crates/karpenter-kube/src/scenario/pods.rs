@@ -5,10 +5,12 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1 as kube;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use karpenter_api::{CapacityBuffer, LabelRules};
 use karpenter_core::cluster::{Pod, PodId};
 use rustc_hash::FxHashMap;
 
 use super::format::PodGroup;
+use crate::buffer::{ChunkSource, virtual_pods};
 use crate::interner::Interner;
 use crate::invalid::{At, Invalid};
 use crate::pod;
@@ -45,6 +47,7 @@ impl Groups {
 pub(super) struct PodSource<'a> {
     now: Timestamp,
     created: Timestamp,
+    rules: &'a LabelRules,
     interner: &'a mut Interner,
     groups: Groups,
     not_provisionable: Vec<(String, &'static str)>,
@@ -52,9 +55,17 @@ pub(super) struct PodSource<'a> {
 }
 
 impl<'a> PodSource<'a> {
-    pub(super) fn new(now: Timestamp, interner: &'a mut Interner) -> Self {
+    pub(super) fn new(now: Timestamp, rules: &'a LabelRules, interner: &'a mut Interner) -> Self {
         let created = now.checked_sub(POD_AGE).unwrap_or(Timestamp::MIN);
-        Self { now, created, interner, groups: Groups::default(), not_provisionable: Vec::new(), total: 0 }
+        Self {
+            now,
+            created,
+            rules,
+            interner,
+            groups: Groups::default(),
+            not_provisionable: Vec::new(),
+            total: 0,
+        }
     }
 
     pub(super) fn interner(&mut self) -> &mut Interner {
@@ -115,13 +126,39 @@ impl<'a> PodSource<'a> {
         Ok(pods)
     }
 
+    /// Adds the virtual pods of a buffer to the pods that wait.
+    pub(super) fn add_buffer(
+        &mut self,
+        buffer: &CapacityBuffer,
+        chunk: ChunkSource<'_>,
+        pending: &mut Vec<Arc<Pod>>,
+    ) -> Result<(), Invalid> {
+        let room = PODS_MAX - self.total;
+        // One more than there is room for, to notice that there are too many.
+        let pods = virtual_pods(buffer, chunk, self.now, room + 1, (self.rules, self.interner))?;
+        self.count(pods.len())?;
+        if let Some(first) = pods.first() {
+            let name = buffer.metadata.name.as_deref().unwrap_or_default();
+            self.groups.names.push(format!("{}/capacity-buffer-{name}", first.id.namespace).into());
+            pending.extend(pods);
+            self.groups.pending.push((pending.len(), self.groups.names.len() - 1));
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, pods: usize) -> Result<(), Invalid> {
+        self.total = self.total.saturating_add(pods);
+        if self.total > PODS_MAX {
+            return Err(Invalid::new(format!(
+                "the scenario has more than {PODS_MAX} pods; lower the counts"
+            )));
+        }
+        Ok(())
+    }
+
     /// The group's pod with what the format fills in, after counting it.
     fn prepared(&mut self, group: &PodGroup, index: usize) -> Result<kube::Pod, Invalid> {
-        self.total = self.total.saturating_add(count(group));
-        if self.total > PODS_MAX {
-            let message = format!("the scenario has more than {PODS_MAX} pods; lower the counts");
-            return Err(Invalid::new(message)).at("count").at_index(index);
-        }
+        self.count(count(group)).at("count").at_index(index)?;
         let mut object = group.pod.clone();
         object.metadata.namespace.take_if(|namespace| namespace.is_empty());
         object.metadata.creation_timestamp.get_or_insert(Time(self.created));
@@ -130,7 +167,7 @@ impl<'a> PodSource<'a> {
     }
 
     fn converted(&mut self, object: &kube::Pod, index: usize) -> Result<Pod, Invalid> {
-        pod::pod(object, self.now, self.interner).at("pod").at_index(index)
+        pod::pod(object, self.now, self.rules, self.interner).at("pod").at_index(index)
     }
 
     fn group(&mut self, template: &Pod) -> usize {
