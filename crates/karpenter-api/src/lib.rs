@@ -10,6 +10,7 @@
 //!   types and, beside them, the schema the API server enforces;
 //! - [`crd::crds`] assembles the CustomResourceDefinitions for a set of [`LabelRules`];
 //! - [`validation`] holds the checks CEL cannot express, whose result becomes `ValidationSucceeded`;
+//! - [`options`] is the table of flags from which parsing and documentation are derived.
 
 pub mod annotations;
 pub mod capacitybuffer;
@@ -23,6 +24,7 @@ pub mod labels;
 pub mod nodeclaim;
 pub mod nodeoverlay;
 pub mod nodepool;
+pub mod options;
 pub mod requirement;
 pub mod resource;
 pub mod schema;

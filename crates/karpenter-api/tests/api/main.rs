@@ -7,6 +7,7 @@ mod admission_cases;
 mod crds;
 mod hash;
 mod nodepool_cases;
+mod options;
 mod round_trip;
 mod shared_cases;
 mod validation;
