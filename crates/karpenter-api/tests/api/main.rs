@@ -8,6 +8,7 @@ mod crds;
 mod hash;
 mod nodepool_cases;
 mod options;
+mod robustness;
 mod round_trip;
 mod shared_cases;
 mod validation;
