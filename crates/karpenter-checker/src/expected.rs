@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::pod::Requirement;
-use crate::scenario::{ResourceList, null_as_default};
+use crate::scenario::null_as_default;
 
 /// Upstream's answers to one scheduling scenario.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -27,12 +26,25 @@ pub struct Expected {
     /// All claims, where every run gave the same ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claims: Option<Vec<ExpectedClaim>>,
+    /// The first run's claims in outline, where runs differed.
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub sample: Vec<SampleClaim>,
     /// Set where upstream's own plan is not feasible; then its figures bind nobody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_violations: Option<Value>,
     /// Set where upstream's code panicked.
     #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub panics: Vec<Value>,
+}
+
+impl Expected {
+    /// Returns how many instance types each claim of upstream's first run lists.
+    pub fn types_per_claim(&self) -> Vec<usize> {
+        match &self.claims {
+            Some(claims) => claims.iter().map(|claim| claim.instance_types.len()).collect(),
+            None => self.sample.iter().map(|claim| claim.types).collect(),
+        }
+    }
 }
 
 /// Smallest and largest value over the runs.
@@ -50,11 +62,15 @@ pub struct Range {
 pub struct ExpectedClaim {
     pub node_pool: String,
     pub pods_by_group: BTreeMap<String, usize>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub requests: ResourceList,
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
-    pub requirements: Vec<Requirement>,
     #[serde(deserialize_with = "null_as_default")]
     pub instance_types: Vec<String>,
     pub price: f64,
+}
+
+/// The outline of a claim of one run.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "the fields are the file format's own names")]
+pub struct SampleClaim {
+    pub types: usize,
 }

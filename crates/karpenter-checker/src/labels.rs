@@ -128,6 +128,21 @@ impl States {
         (!self.absent || other.absent) && self.present.is_within(&other.present)
     }
 
+    /// Like [`States::is_within`], for a set read back from a plan: a printed requirement cannot carry excluded
+    /// values beside a bound, so where there is a bound they are not held against it.
+    pub(crate) fn is_within_printed(&self, other: &States) -> bool {
+        if self.is_within(other) {
+            return true;
+        }
+        let bounded = |p: &Present| matches!(p, Present::AllBut { at_least, at_most, .. } if at_least.or(*at_most).is_some());
+        let Present::AllBut { at_least, at_most, .. } = other.present else { return false };
+        bounded(&self.present)
+            && self.is_within(&States {
+                absent: other.absent,
+                present: all_but(BTreeSet::new(), at_least, at_most),
+            })
+    }
+
     /// Returns the states one by one where there are finitely many, and more than one.
     fn split(&self) -> Option<Vec<States>> {
         let Present::Only(values) = &self.present else { return None };

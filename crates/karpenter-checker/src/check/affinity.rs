@@ -226,12 +226,12 @@ impl Joining<'_> {
         let (waiting, free) = placed.into_iter().partition(|u| classes.contains(&self.units[*u].class));
         let arrived = self.units.iter().map(|u| u.placed == 0).collect();
         let mut budget = ORDERS_MAX;
-        self.search(Moment { arrived, waiting, free }, &mut budget).err().unwrap_or_default()
+        self.search(&Moment { arrived, waiting, free }, &mut budget).err().unwrap_or_default()
     }
 
     /// Pods that start a domain come as early as possible, since everybody who is there may forbid it; then all
     /// who can join do.
-    fn search(&self, moment: Moment, budget: &mut usize) -> Result<(), Vec<usize>> {
+    fn search(&self, moment: &Moment, budget: &mut usize) -> Result<(), Vec<usize>> {
         if *budget == 0 || moment.waiting.is_empty() {
             return Ok(());
         }
@@ -242,17 +242,17 @@ impl Joining<'_> {
                 best = stuck;
             }
         };
-        for unit in self.starters(&moment) {
+        for unit in self.starters(moment) {
             let mut next = moment.clone();
             next.arrived[unit] = true;
             next.waiting.retain(|other| *other != unit);
-            match self.search(next, budget) {
+            match self.search(&next, budget) {
                 Ok(()) => return Ok(()),
                 Err(stuck) => keep_shorter(stuck),
             }
         }
-        let Some(next) = self.join_all(&moment) else { return Err(best) };
-        match self.search(next, budget) {
+        let Some(next) = self.join_all(moment) else { return Err(best) };
+        match self.search(&next, budget) {
             Ok(()) => return Ok(()),
             Err(stuck) => keep_shorter(stuck),
         }

@@ -89,21 +89,18 @@ fn node_load(site: &Site<'_>, node: &NodeFacts<'_>, world: &World<'_>) -> Option
 }
 
 fn pod_port_clash(site: &Site<'_>, world: &World<'_>) -> Option<Violation> {
-    let mut taken: Vec<(&HostPort, usize)> = Vec::new();
-    for (class, count) in site.bound {
-        let _ = count;
-        taken.extend(world.classes[*class].ports.iter().map(|port| (port, *class)));
-    }
+    let mut taken: Vec<&HostPort> =
+        site.bound.iter().flat_map(|(class, _)| &world.classes[*class].ports).collect();
     for (class, count) in placed(site) {
         let ports = &world.classes[class].ports;
-        let other = ports.iter().find_map(|port| taken.iter().find(|(t, _)| t.clashes_with(port)));
+        let other = ports.iter().find_map(|port| taken.iter().find(|t| t.clashes_with(port)));
         let twice = (count > 1 && !ports.is_empty()).then(|| &ports[0]);
-        if let Some(port) = other.map(|(port, _)| *port).or(twice) {
+        if let Some(port) = other.copied().or(twice) {
             let message =
                 format!("{} wants host port {}, which is taken", world.classes[class].group, port.describe());
             return Some(Violation::new(ViolationKind::HostPort, site.name, message));
         }
-        taken.extend(ports.iter().map(|port| (port, class)));
+        taken.extend(ports);
     }
     None
 }

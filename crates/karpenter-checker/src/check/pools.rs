@@ -34,7 +34,7 @@ fn widened(view: &ClaimView<'_>, world: &World<'_>) -> Option<Violation> {
             return report(format!("the claim's `{key}` requirement contradicts the node pool's"));
         }
         let offending =
-            view.outcomes().find(|o| !settles(o.label(key)).is_within(pool) && !is_label(view.pool, key));
+            view.outcomes().find(|o| !o.label(key).is_within_printed(pool) && !is_label(view.pool, key));
         if let Some(outcome) = offending {
             return report(format!(
                 "the claim may become {}, which the node pool's `{key}` forbids",
@@ -54,11 +54,6 @@ fn widened(view: &ClaimView<'_>, world: &World<'_>) -> Option<Violation> {
 
 fn is_label(pool: &PoolFacts<'_>, key: &str) -> bool {
     pool.labels.contains_key(key)
-}
-
-/// Printed requirements cannot carry excluded values beside a bound, so those are not held against the claim.
-fn settles(states: &States) -> States {
-    states.clone()
 }
 
 /// A custom label appears on a node only if the pool defines it.

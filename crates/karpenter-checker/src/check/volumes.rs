@@ -50,10 +50,11 @@ pub(super) fn claims_of<'s>(
 ) -> impl Iterator<Item = Option<&'s PersistentVolumeClaim>> {
     class.pod.spec.volumes.iter().filter_map(move |volume| {
         // An ephemeral claim is named after the pod; pods of a group share the group's name as prefix.
-        let is_named = |claim: &PersistentVolumeClaim| match &volume.persistent_volume_claim {
-            Some(source) => claim.metadata.name == source.claim_name,
-            None => {
-                let name = &claim.metadata.name;
+        let is_named = |claim: &PersistentVolumeClaim| {
+            let name = &claim.metadata.name;
+            if let Some(source) = &volume.persistent_volume_claim {
+                *name == source.claim_name
+            } else {
                 name.starts_with(&class.pod.metadata.name) && name.ends_with(&format!("-{}", volume.name))
             }
         };
