@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use karpenter_api::Provider;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KARPENTER_COMMIT"), ")");
 
@@ -18,12 +20,28 @@ pub(crate) struct Arguments {
 const AFTER_HELP: &str = "\
 Try it without a cluster:
   karpenter solve --explain scenario.json    which nodes would be created for these pods, and why
-  karpenter completions bash                 completion for your shell";
+
+Prepare a cluster:
+  karpenter crds | kubectl apply --server-side -f -
+
+Complete commands in your shell:
+  source <(karpenter completions bash)";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Plan nodes for the pods of a scenario file, without touching any cluster
+    ///
+    /// Prints one result per line, in the order of the files. A scenario holds pods, NodePools, nodes and a catalog of
+    /// machines as JSON; docs/scenario.md describes it. A case file, which holds a scenario beside an expected answer, is
+    /// accepted as well.
+    ///
+    /// Exits with 0 when every file got a plan and with 2 when a file cannot be used; the other files are still answered.
     Solve(SolveArguments),
+    /// Print the CustomResourceDefinitions, ready for kubectl apply
+    ///
+    /// Without a provider they admit the labels of every provider. With one, labels of its domain that it does not define
+    /// are refused when an object is applied, which catches misspelt labels early.
+    Crds(CrdsArguments),
     /// Print the completion script for a shell
     Completions {
         /// The shell to complete for
@@ -31,12 +49,6 @@ pub(crate) enum Command {
     },
 }
 
-/// Reads scenario files and prints one result per line, in the order of the arguments.
-///
-/// A scenario holds pods, NodePools, nodes and a catalog of machines as JSON; docs/scenario.md describes it. A case file,
-/// which holds a scenario beside an expected answer, is accepted as well.
-///
-/// Exits with 0 when every file got a plan and with 2 when a file cannot be used; the other files are still answered.
 #[derive(Args, Debug)]
 pub(crate) struct SolveArguments {
     /// Scenario or case files; - reads standard input
@@ -51,4 +63,16 @@ pub(crate) struct SolveArguments {
     /// Threads to solve with; the plan does not depend on it
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CrdsArguments {
+    /// The cloud the cluster runs on; give the option again for more than one
+    #[arg(long = "provider", value_name = "PROVIDER", value_parser = provider_names())]
+    pub(crate) providers: Vec<Provider>,
+}
+
+fn provider_names() -> impl TypedValueParser<Value = Provider> {
+    let names = Provider::ALL.iter().map(|provider| provider.name());
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Provider>())
 }

@@ -3,11 +3,12 @@
 //! No decision is made here. Each command is one file; start at [`Command`].
 
 mod arguments;
+mod crds;
 mod explain;
 mod measure;
 mod solve;
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -21,9 +22,11 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let finished = match arguments.command {
         Command::Solve(arguments) => solve::run(&arguments),
+        Command::Crds(arguments) => crds::run(&arguments),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "karpenter", &mut io::stdout());
-            Ok(ExitCode::SUCCESS)
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "karpenter", &mut script);
+            print(&script)
         }
     };
     finished.unwrap_or_else(|error| {
@@ -34,6 +37,14 @@ fn main() -> ExitCode {
         eprintln!("karpenter: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// Writes a whole document to standard output.
+fn print(text: &[u8]) -> anyhow::Result<ExitCode> {
+    let mut output = io::stdout().lock();
+    output.write_all(text)?;
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

@@ -1,0 +1,18 @@
+//! `karpenter crds`: what `kubectl apply` needs before the controller can run.
+
+use std::process::ExitCode;
+
+use karpenter_api::crd::crds_yaml;
+use karpenter_api::{LabelRules, crds};
+
+use crate::arguments::CrdsArguments;
+
+/// Prints the definitions as a stream of YAML documents.
+pub(crate) fn run(arguments: &CrdsArguments) -> anyhow::Result<ExitCode> {
+    let rules = if arguments.providers.is_empty() {
+        LabelRules::default()
+    } else {
+        LabelRules::for_providers(&arguments.providers)
+    };
+    crate::print(crds_yaml(&crds(&rules)).as_bytes())
+}
