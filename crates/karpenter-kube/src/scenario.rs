@@ -73,7 +73,7 @@ pub fn load(text: &[u8]) -> Result<Problem, Invalid> {
     problem.map_err(|invalid| if holder.is_empty() { invalid } else { invalid.within(holder) })
 }
 
-fn problem(scenario: &Scenario) -> Result<Problem, Invalid> {
+fn problem(scenario: &Scenario<'_>) -> Result<Problem, Invalid> {
     let now = now(scenario.now.as_deref()).at("now")?;
     let rules = LabelRules::for_providers(&[]).with_well_known(scenario.well_known_labels.iter().cloned());
     let mut interner = Interner::default();
@@ -143,7 +143,7 @@ fn mode(word: &str) -> Result<Mode, Invalid> {
     }
 }
 
-fn options(scenario: &Scenario) -> Result<SolverOptions, Invalid> {
+fn options(scenario: &Scenario<'_>) -> Result<SolverOptions, Invalid> {
     let given = &scenario.options;
     let preferences = match given.preference_policy.as_str() {
         "" | "Respect" => PreferencePolicy::Respect,
@@ -184,7 +184,7 @@ fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Invalid> {
 
 fn add_objects(
     snapshot: &mut ClusterSnapshot,
-    scenario: &Scenario,
+    scenario: &Scenario<'_>,
     (rules, interner): (&LabelRules, &mut Interner),
 ) -> Result<(), Invalid> {
     for (index, object) in scenario.daemon_sets.iter().enumerate() {
@@ -212,7 +212,7 @@ fn add_objects(
 }
 
 /// The namespaces listed, `default`, and every namespace that something lives in.
-fn add_namespaces(snapshot: &mut ClusterSnapshot, scenario: &Scenario, interner: &mut Interner) {
+fn add_namespaces(snapshot: &mut ClusterSnapshot, scenario: &Scenario<'_>, interner: &mut Interner) {
     for namespace in scenario.namespaces.iter().rev() {
         let (name, labels) = named(&namespace.name, Some(&namespace.labels), interner);
         snapshot.namespaces.insert(name, labels);

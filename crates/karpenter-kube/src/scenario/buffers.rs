@@ -13,7 +13,7 @@ use crate::invalid::{At, Invalid};
 
 /// Adds the virtual pods of every buffer to the pods that wait.
 pub(super) fn add_virtual_pods(
-    scenario: &Scenario,
+    scenario: &Scenario<'_>,
     pending: &mut Vec<Arc<Pod>>,
     source: &mut PodSource<'_>,
 ) -> Result<(), Invalid> {
@@ -24,7 +24,7 @@ pub(super) fn add_virtual_pods(
 }
 
 fn add_buffer(
-    scenario: &Scenario,
+    scenario: &Scenario<'_>,
     written: &Value,
     pending: &mut Vec<Arc<Pod>>,
     source: &mut PodSource<'_>,
@@ -33,7 +33,7 @@ fn add_buffer(
     source.add_buffer(&buffer, chunk_source(scenario, &buffer)?, pending)
 }
 
-fn chunk_source<'a>(scenario: &'a Scenario, buffer: &CapacityBuffer) -> Result<ChunkSource<'a>, Invalid> {
+fn chunk_source<'a>(scenario: &'a Scenario<'_>, buffer: &CapacityBuffer) -> Result<ChunkSource<'a>, Invalid> {
     let namespace = or_default(buffer.metadata.namespace.as_deref());
     if let Some(reference) = &buffer.spec.pod_template_ref {
         let is_meant = |metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| {

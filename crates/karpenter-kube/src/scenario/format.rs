@@ -12,9 +12,10 @@ use karpenter_api::{NodePool, Requirement};
 use karpenter_quantity::ResourceList;
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::invalid::Invalid;
+use crate::invalid::{At, Invalid};
 
 /// Reads `null` like a missing field, as other JSON readers do.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
@@ -25,7 +26,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Scenario {
+pub(super) struct Scenario<'a> {
     #[serde(deserialize_with = "or_default")]
     pub(super) name: String,
     #[serde(deserialize_with = "or_default")]
@@ -41,12 +42,12 @@ pub(super) struct Scenario {
     pub(super) node_pools: Vec<Value>,
     #[serde(deserialize_with = "or_default")]
     pub(super) namespaces: Vec<NamespaceLine>,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) nodes: Vec<ExistingNode>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub(super) nodes: Vec<ExistingNode<'a>>,
     #[serde(deserialize_with = "or_default")]
     pub(super) daemon_sets: Vec<DaemonSetLine>,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) pod_groups: Vec<PodGroup>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub(super) pod_groups: Vec<PodGroup<'a>>,
     #[serde(deserialize_with = "or_default")]
     pub(super) storage_classes: Vec<StorageClass>,
     #[serde(deserialize_with = "or_default")]
@@ -161,7 +162,7 @@ impl<'de> Visitor<'de> for OfferingVisitor {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct ExistingNode {
+pub(super) struct ExistingNode<'a> {
     pub(super) name: String,
     #[serde(deserialize_with = "or_default")]
     pub(super) node_pool: String,
@@ -187,8 +188,8 @@ pub(super) struct ExistingNode {
     pub(super) age_seconds: i64,
     #[serde(deserialize_with = "or_default")]
     pub(super) volume_limits: BTreeMap<String, u32>,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) pod_groups: Vec<PodGroup>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub(super) pod_groups: Vec<PodGroup<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -231,27 +232,40 @@ pub(super) struct WorkloadSpec {
 }
 
 /// Pods that are all alike. A count of zero means one pod.
+///
+/// The pod stays text until it is converted: a scenario can have a hundred thousand of them, and a Kubernetes Pod with all
+/// its empty fields is many times the size of what it was read from.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct PodGroup {
+pub(super) struct PodGroup<'a> {
     #[serde(deserialize_with = "or_default")]
     pub(super) count: u32,
-    pub(super) pod: kube::Pod,
+    #[serde(borrow)]
+    pod: Option<&'a RawValue>,
+}
+
+impl PodGroup<'_> {
+    /// The Kubernetes object.
+    pub(super) fn pod(&self) -> Result<kube::Pod, Invalid> {
+        let Some(written) = self.pod else { return Ok(kube::Pod::default()) };
+        located(&mut serde_json::Deserializer::from_str(written.get()), Text::Part).at("pod")
+    }
 }
 
 /// Reads the file. The second part is the path of the scenario inside it: empty, or `scenario` in a case file.
-pub(super) fn parse(text: &[u8]) -> Result<(Scenario, &'static str), Invalid> {
+pub(super) fn parse(text: &[u8]) -> Result<(Scenario<'_>, &'static str), Invalid> {
     #[derive(Deserialize)]
     struct Probe {
         scenario: Option<de::IgnoredAny>,
     }
     #[derive(Deserialize)]
-    struct CaseFile {
-        scenario: Scenario,
+    struct CaseFile<'a> {
+        #[serde(borrow)]
+        scenario: Scenario<'a>,
     }
     let probe: Probe = read(text)?;
     if probe.scenario.is_some() {
-        let case: CaseFile = read(text)?;
+        let case: CaseFile<'_> = read(text)?;
         return Ok((case.scenario, "scenario"));
     }
     Ok((read(text)?, ""))
@@ -259,7 +273,7 @@ pub(super) fn parse(text: &[u8]) -> Result<(Scenario, &'static str), Invalid> {
 
 fn read<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, Invalid> {
     let mut json = serde_json::Deserializer::from_slice(text);
-    let value = located(&mut json)?;
+    let value = located(&mut json, Text::File)?;
     json.end()
         .map_err(|error| Invalid::new(format!("there is more after the end of the document: {error}")))?;
     Ok(value)
@@ -267,7 +281,7 @@ fn read<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, Invalid> {
 
 /// An object of Karpenter's own API. `null` stands for a missing field, as in files written by programs.
 pub(super) fn api_object<T: DeserializeOwned>(written: &Value) -> Result<T, Invalid> {
-    located(without_nulls(written))
+    located(without_nulls(written), Text::Part)
 }
 
 /// A NodePool, of which a scenario may leave out everything it has nothing to say about.
@@ -278,7 +292,7 @@ pub(super) fn node_pool(written: &Value) -> Result<NodePool, Invalid> {
         let Value::Object(fields) = object else { break };
         object = fields.entry(field).or_insert_with(|| Value::Object(Map::new()));
     }
-    located(written)
+    located(written, Text::Part)
 }
 
 fn without_nulls(written: &Value) -> Value {
@@ -292,7 +306,14 @@ fn without_nulls(written: &Value) -> Value {
     }
 }
 
-fn located<'de, D, T>(deserializer: D) -> Result<T, Invalid>
+/// What is being read: line numbers only help in a whole file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Text {
+    File,
+    Part,
+}
+
+fn located<'de, D, T>(deserializer: D, text: Text) -> Result<T, Invalid>
 where
     D: Deserializer<'de, Error = serde_json::Error>,
     T: Deserialize<'de>,
@@ -300,6 +321,13 @@ where
     serde_path_to_error::deserialize(deserializer).map_err(|error| {
         let path = error.path().to_string();
         let path = if path == "." { String::new() } else { path };
-        Invalid { path, message: format!("{}; docs/scenario.md describes the format", error.inner()) }
+        let error = error.inner();
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let message = error.to_string();
+        let kept = if text == Text::Part { message.strip_suffix(&place) } else { None };
+        Invalid {
+            path,
+            message: format!("{}; docs/scenario.md describes the format", kept.unwrap_or(&message)),
+        }
     })
 }

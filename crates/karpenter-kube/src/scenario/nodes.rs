@@ -28,7 +28,7 @@ struct Known<'a> {
 
 /// The nodes, in the order of the file.
 pub(super) fn nodes(
-    scenario: &Scenario,
+    scenario: &Scenario<'_>,
     types: &[Arc<InstanceType>],
     pools: &[NodePool],
     source: &mut PodSource<'_>,
@@ -49,7 +49,7 @@ fn template_labels(pool: &NodePool) -> Labels {
     to_labels(pool.spec.template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref()))
 }
 
-fn node(line: &ExistingNode, known: &Known<'_>, source: &mut PodSource<'_>) -> Result<Node, Invalid> {
+fn node(line: &ExistingNode<'_>, known: &Known<'_>, source: &mut PodSource<'_>) -> Result<Node, Invalid> {
     let is_managed = !line.node_pool.is_empty();
     let stage = stage(&line.state, is_managed).at("state")?;
     let name: Arc<str> = match stage {
@@ -90,13 +90,13 @@ fn stage(word: &str, is_managed: bool) -> Result<NodeStage, Invalid> {
     Ok(if is_managed { stage } else { NodeStage::Initialized })
 }
 
-fn created(line: &ExistingNode, now: Timestamp) -> Timestamp {
+fn created(line: &ExistingNode<'_>, now: Timestamp) -> Timestamp {
     let age = if line.age_seconds == 0 { NODE_AGE_SECONDS } else { line.age_seconds };
     now.checked_sub(SignedDuration::from_secs(age)).unwrap_or(Timestamp::MIN)
 }
 
 /// Labels from the instance type, then the placement, then the pool, then what the file says; later ones win.
-fn labels(line: &ExistingNode, name: &Arc<str>, stage: NodeStage, known: &Known<'_>) -> Labels {
+fn labels(line: &ExistingNode<'_>, name: &Arc<str>, stage: NodeStage, known: &Known<'_>) -> Labels {
     let mut labels = Labels::new();
     let mut set = |key: &str, value: &Arc<str>| labels.insert(key.into(), value.clone());
     set(HOSTNAME, name);
@@ -138,7 +138,7 @@ fn add_stage_labels(labels: &mut Labels, name: &Arc<str>, stage: NodeStage, is_m
     labels.extend(steps.iter().map(|key| (Arc::from(*key), Arc::from("true"))));
 }
 
-fn effective_taints(line: &ExistingNode, stage: NodeStage) -> Result<Vec<Taint>, Invalid> {
+fn effective_taints(line: &ExistingNode<'_>, stage: NodeStage) -> Result<Vec<Taint>, Invalid> {
     let own = taints(&line.taints).at("taints")?;
     let startup = taints(&line.startup_taints).at("startupTaints")?;
     Ok(if stage == NodeStage::Initialized { own } else { lasting_taints(own, &startup) })

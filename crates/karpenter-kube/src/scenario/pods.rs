@@ -82,7 +82,7 @@ impl<'a> PodSource<'a> {
     }
 
     /// The pods that wait for a node.
-    pub(super) fn pending(&mut self, groups: &[PodGroup]) -> Result<Vec<Arc<Pod>>, Invalid> {
+    pub(super) fn pending(&mut self, groups: &[PodGroup<'_>]) -> Result<Vec<Arc<Pod>>, Invalid> {
         let mut pods = Vec::new();
         for (index, group) in groups.iter().enumerate() {
             let mut object = self.prepared(group, index)?;
@@ -105,7 +105,7 @@ impl<'a> PodSource<'a> {
     /// The pods that run on a node.
     pub(super) fn bound(
         &mut self,
-        groups: &[PodGroup],
+        groups: &[PodGroup<'_>],
         node: &str,
         is_leaving: bool,
     ) -> Result<Vec<Arc<Pod>>, Invalid> {
@@ -157,9 +157,9 @@ impl<'a> PodSource<'a> {
     }
 
     /// The group's pod with what the format fills in, after counting it.
-    fn prepared(&mut self, group: &PodGroup, index: usize) -> Result<kube::Pod, Invalid> {
+    fn prepared(&mut self, group: &PodGroup<'_>, index: usize) -> Result<kube::Pod, Invalid> {
         self.count(count(group)).at("count").at_index(index)?;
-        let mut object = group.pod.clone();
+        let mut object = group.pod().at_index(index)?;
         object.metadata.namespace.take_if(|namespace| namespace.is_empty());
         object.metadata.creation_timestamp.get_or_insert(Time(self.created));
         object.spec.get_or_insert_default();
@@ -176,7 +176,7 @@ impl<'a> PodSource<'a> {
     }
 }
 
-fn count(group: &PodGroup) -> usize {
+fn count(group: &PodGroup<'_>) -> usize {
     group.count.max(1) as usize
 }
 
