@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use karpenter_kube::scenario::{Claim, Outcome};
+use karpenter_kube::scenario::{Claim, ExistingNode, Explanation, Outcome};
+
+/// How many existing nodes are listed before the rest is only counted.
+const EXISTING_NODES_SHOWN: usize = 20;
 
 /// The text for one scenario.
 pub(crate) fn explain(outcome: &Outcome) -> String {
@@ -25,18 +28,35 @@ fn write_summary(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         stats.unschedulable,
     )?;
     write_claims(text, &outcome.new_node_claims)?;
-    for node in &outcome.existing_nodes {
-        writeln!(text, "  existing node {} takes {}", node.name, counted(node.pods.len(), "pod"))?;
-    }
+    write_existing(text, &outcome.existing_nodes)?;
     for explanation in &outcome.explanations {
-        let pods = counted(explanation.pods, "pod");
-        writeln!(text, "  no place for {pods} of {} (such as {}):", explanation.group, explanation.example)?;
-        writeln!(text, "    {}", explanation.message)?;
+        write_explanation(text, explanation)?;
     }
     for (reason, pods) in by_reason(&outcome.ignored) {
         writeln!(text, "  not considered: {}{}: {reason}", pods[0], and_others(pods.len()))?;
     }
     Ok(())
+}
+
+fn write_existing(text: &mut String, nodes: &[ExistingNode]) -> std::fmt::Result {
+    for node in nodes.iter().take(EXISTING_NODES_SHOWN) {
+        writeln!(text, "  existing node {} takes {}", node.name, counted(node.pods.len(), "pod"))?;
+    }
+    match nodes.len().checked_sub(EXISTING_NODES_SHOWN) {
+        None | Some(0) => Ok(()),
+        Some(more) => writeln!(text, "  {} more take pods", counted(more, "existing node")),
+    }
+}
+
+/// One line per NodePool, because each has its own obstacle.
+fn write_explanation(text: &mut String, explanation: &Explanation) -> std::fmt::Result {
+    let pods = counted(explanation.pods, "pod");
+    writeln!(text, "  no place for {pods} of {} (such as {}):", explanation.group, explanation.example)?;
+    let pools = &explanation.reason.node_pools;
+    if explanation.reason.cause.is_some() || pools.is_empty() {
+        return writeln!(text, "    {}", explanation.message);
+    }
+    pools.iter().try_for_each(|pool| writeln!(text, "    nodepool {}: {}", pool.node_pool, pool.obstacle))
 }
 
 fn counted(count: usize, noun: &str) -> String {
