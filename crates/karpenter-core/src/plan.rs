@@ -65,7 +65,7 @@ impl Default for SolverOptions {
             min_values: MinValuesPolicy::Strict,
             reserved: Some(ReservedPolicy::Strict),
             ignore_dynamic_resources: true,
-            improvement_steps: 400_000,
+            improvement_steps: 150_000,
             parallel: false,
         }
     }

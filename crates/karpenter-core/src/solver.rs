@@ -8,13 +8,17 @@
 
 mod bin;
 mod bits;
+mod choice;
 mod classes;
 mod columns;
 mod domains;
 mod eligibility;
+mod existing;
 mod label_sets;
+mod lots;
 mod nodes;
 mod output;
+mod packing;
 mod problem;
 mod queue;
 mod relaxation;
@@ -32,12 +36,20 @@ use crate::cluster::ClusterSnapshot;
 use crate::plan::{ProvisioningPlan, SolverOptions, Unschedulable};
 
 /// Plans the cheapest machines on which the pending pods fit.
-pub fn plan_provisioning(snapshot: &ClusterSnapshot, catalog: &Catalog, options: &SolverOptions) -> ProvisioningPlan {
+pub fn plan_provisioning(
+    snapshot: &ClusterSnapshot,
+    catalog: &Catalog,
+    options: &SolverOptions,
+) -> ProvisioningPlan {
     let eligible = eligibility::eligible(snapshot);
-    let mut plan = ProvisioningPlan { ignored: eligible.ignored, pods: eligible.pods.clone(), ..ProvisioningPlan::default() };
-    let (problem, states) = problem::Problem::new(snapshot, catalog, options, &eligible.pods, &eligible.wanted);
-    let policy = queue::Policy { join: queue::Join::LeastIncrease, tuning: world::Tuning::default(), rotation: 0 };
-    let (world, left) = queue::run(&problem, states, policy);
+    let mut plan = ProvisioningPlan {
+        ignored: eligible.ignored,
+        pods: eligible.pods.clone(),
+        ..ProvisioningPlan::default()
+    };
+    let (problem, states) =
+        problem::Problem::new(snapshot, catalog, options, &eligible.pods, &eligible.wanted);
+    let choice::Outcome { world, left } = choice::best(&problem, &states);
     let mut supply = output::PodSupply::new(&problem);
     output::write(&world, &mut supply, &mut plan);
     for share in left {

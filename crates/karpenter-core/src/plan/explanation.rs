@@ -152,25 +152,53 @@ impl fmt::Display for Unschedulable {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoNodePools => write!(f, "there is no ready NodePool to create nodes from: create one, or look at the Ready condition of those you have"),
-            Self::DynamicResources => write!(f, "the pod uses dynamic resource claims, which are ignored: set --ignore-dra-requests=false"),
-            Self::Contradiction { key } => write!(f, "the pod's own node selector and node affinity contradict each other on {key}"),
+            Self::NoNodePools => write!(
+                f,
+                "there is no ready NodePool to create nodes from: create one, or look at the Ready condition of those you have"
+            ),
+            Self::DynamicResources => write!(
+                f,
+                "the pod uses dynamic resource claims, which are ignored: set --ignore-dra-requests=false"
+            ),
+            Self::Contradiction { key } => {
+                write!(f, "the pod's own node selector and node affinity contradict each other on {key}")
+            }
             Self::Taint { taint } => write!(f, "taint {taint} is not tolerated: add a toleration to the pod"),
-            Self::Requirement { key, wanted, offered, hint } => display_requirement(f, key, wanted, offered.as_deref(), hint.as_deref()),
-            Self::Volume { key } => write!(f, "a volume of the pod can only be attached where the pool has no nodes (label {key})"),
+            Self::Requirement { key, wanted, offered, hint } => {
+                display_requirement(f, key, wanted, offered.as_deref(), hint.as_deref())
+            }
+            Self::Volume { key } => write!(
+                f,
+                "a volume of the pod can only be attached where the pool has no nodes (label {key})"
+            ),
             Self::Topology { rule, key, domains } => display_topology(f, rule, key, domains),
             Self::InstanceTypes { .. } => self.display_instance_types(f),
-            Self::MinValues { key, wanted, found } => write!(f, "minValues asks for {wanted} different values of {key}, but the types that fit have {found}"),
-            Self::Limit { resource, limit, remaining } => write!(f, "the pool's limit of {limit} {resource} leaves {remaining}, less than any type that fits needs: raise spec.limits"),
+            Self::MinValues { key, wanted, found } => write!(
+                f,
+                "minValues asks for {wanted} different values of {key}, but the types that fit have {found}"
+            ),
+            Self::Limit { resource, limit, remaining } => write!(
+                f,
+                "the pool's limit of {limit} {resource} leaves {remaining}, less than any type that fits needs: raise spec.limits"
+            ),
             Self::HostPort => write!(f, "a DaemonSet takes a host port of the pod on every type that fits"),
             Self::VolumeLimit => write!(f, "the pod mounts more volumes than any type that fits can attach"),
             Self::Reserved => write!(f, "only reserved capacity fits and all of it is taken for now"),
-            Self::NoRoomBesidePeers => write!(f, "the nodes that hold the pods it must run with have no room, and no type is large enough for all of them"),
+            Self::NoRoomBesidePeers => write!(
+                f,
+                "the nodes that hold the pods it must run with have no room, and no type is large enough for all of them"
+            ),
         }
     }
 }
 
-fn display_requirement(f: &mut fmt::Formatter<'_>, key: &str, wanted: &str, offered: Option<&str>, hint: Option<&str>) -> fmt::Result {
+fn display_requirement(
+    f: &mut fmt::Formatter<'_>,
+    key: &str,
+    wanted: &str,
+    offered: Option<&str>,
+    hint: Option<&str>,
+) -> fmt::Result {
     match offered {
         Some(offered) => write!(f, "the pod asks for {wanted}, but the pool has {offered}")?,
         None => write!(f, "the pod asks for {wanted}, but the pool does not define the label {key}")?,
@@ -178,7 +206,12 @@ fn display_requirement(f: &mut fmt::Formatter<'_>, key: &str, wanted: &str, offe
     hint.map_or(Ok(()), |hint| write!(f, " (did you mean {hint}?)"))
 }
 
-fn display_topology(f: &mut fmt::Formatter<'_>, rule: &str, key: &str, domains: &[(Arc<str>, u32)]) -> fmt::Result {
+fn display_topology(
+    f: &mut fmt::Formatter<'_>,
+    rule: &str,
+    key: &str,
+    domains: &[(Arc<str>, u32)],
+) -> fmt::Result {
     write!(f, "its {rule} rule on {key} leaves no place")?;
     let counts: Vec<String> = domains.iter().map(|(domain, count)| format!("{domain}: {count}")).collect();
     if counts.is_empty() { Ok(()) } else { write!(f, " (pods counted: {})", counts.join(", ")) }
@@ -186,7 +219,14 @@ fn display_topology(f: &mut fmt::Formatter<'_>, rule: &str, key: &str, domains: 
 
 impl Obstacle {
     fn display_instance_types(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::InstanceTypes { total, removed_by_requirements, removed_by_offerings, removed_by_resources, scarcest } = self else {
+        let Self::InstanceTypes {
+            total,
+            removed_by_requirements,
+            removed_by_offerings,
+            removed_by_resources,
+            scarcest,
+        } = self
+        else {
             return Ok(());
         };
         write!(f, "none of its {total} instance types fits: ")?;
@@ -195,7 +235,9 @@ impl Obstacle {
             parts.push(format!("{removed_by_requirements} do not match the required labels"));
         }
         if *removed_by_offerings > 0 {
-            parts.push(format!("{removed_by_offerings} are not in stock in the required zone and capacity type"));
+            parts.push(format!(
+                "{removed_by_offerings} are not in stock in the required zone and capacity type"
+            ));
         }
         if *removed_by_resources > 0 {
             parts.push(match scarcest {

@@ -86,7 +86,14 @@ impl Bin {
     }
 
     /// Puts pods of a class on the node, whose new state and fit have been found.
-    pub(crate) fn put(&mut self, id: ClassId, class: &Class, level: u8, count: u32, host: impl Fn(CounterId) -> bool) {
+    pub(crate) fn put(
+        &mut self,
+        id: ClassId,
+        class: &Class,
+        level: u8,
+        count: u32,
+        host: impl Fn(CounterId) -> bool,
+    ) {
         add(&mut self.load, &class.amounts, i64::from(count));
         self.pods += count;
         match self.shares.iter_mut().find(|share| share.class == id && share.level == level) {
@@ -107,7 +114,14 @@ impl Bin {
 }
 
 /// The cheapest column, from `from` on in the price order, that carries `load` and `more`.
-pub(crate) fn cheapest(problem: &Problem<'_>, state: &State, allowed: Option<&Bits>, load: &[i64], more: &[i64], from: u32) -> Option<Fit> {
+pub(crate) fn cheapest(
+    problem: &Problem<'_>,
+    state: &State,
+    allowed: Option<&Bits>,
+    load: &[i64],
+    more: &[i64],
+    from: u32,
+) -> Option<Fit> {
     let room = &problem.templates[state.template as usize].room;
     for (offset, (price, column)) in state.order.columns[from as usize..].iter().enumerate() {
         let index = *column as usize;
@@ -129,12 +143,20 @@ pub(crate) fn carrying<'a>(
     let room = &problem.templates[state.template as usize].room;
     state.order.columns.iter().copied().filter(move |(_, column)| {
         let index = *column as usize;
-        state.columns.contains(index) && allowed.is_none_or(|allowed| allowed.contains(index)) && within(load, &room[index])
+        state.columns.contains(index)
+            && allowed.is_none_or(|allowed| allowed.contains(index))
+            && within(load, &room[index])
     })
 }
 
 /// How many distinct values of `key` the columns offer, counting only values the state accepts.
-pub(crate) fn distinct_values(problem: &Problem<'_>, states: &States, state: StateId, key: KeyId, columns: impl Iterator<Item = ColumnId>) -> u32 {
+pub(crate) fn distinct_values(
+    problem: &Problem<'_>,
+    states: &States,
+    state: StateId,
+    key: KeyId,
+    columns: impl Iterator<Item = ColumnId>,
+) -> u32 {
     let wanted = states.get(state).set(key);
     let name = problem.labels.name(key);
     let mut seen = Bits::none(problem.labels.value_count(key));

@@ -60,6 +60,11 @@ impl Bits {
         result
     }
 
+    /// Whether the two have a member in common.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).any(|(word, mask)| word & mask != 0)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }

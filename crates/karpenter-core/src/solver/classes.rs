@@ -16,8 +16,8 @@ use super::topology::{Counted, Counter, CounterId, Counters, Rule, RuleKind, Top
 use super::volumes::{self, Attachment};
 use crate::catalog::HOSTNAME;
 use crate::cluster::{
-    ClusterSnapshot, Labels, Pod, PodAffinityTerm, PodSpec, Selector, SelectorExpression, SelectorOperator, SpreadConstraint,
-    Taint, TaintEffect, Toleration, tolerates,
+    ClusterSnapshot, Labels, NodeStage, Pod, PodAffinityTerm, PodSpec, Selector, SelectorExpression,
+    SelectorOperator, SpreadConstraint, Taint, TaintEffect, Toleration, tolerates,
 };
 use crate::plan::{PodIndex, PreferencePolicy};
 
@@ -118,7 +118,12 @@ struct Compiler<'a> {
 }
 
 /// Groups the wanted pods (already in queue order) into classes.
-pub(crate) fn compile(parts: &ClassParts<'_>, pods: &[Arc<Pod>], wanted: &[PodIndex], states: &mut States) -> Compiled {
+pub(crate) fn compile(
+    parts: &ClassParts<'_>,
+    pods: &[Arc<Pod>],
+    wanted: &[PodIndex],
+    states: &mut States,
+) -> Compiled {
     let mut compiler = Compiler {
         parts,
         states,
@@ -149,7 +154,8 @@ impl Compiler<'_> {
 
     fn variant(&mut self, pod: &Pod) -> usize {
         let own_labels = own_label_keys(&pod.spec).map(|key| pod.labels.get(key).cloned()).collect();
-        let key = VariantKey { spec: self.spec_id(&pod.spec), namespace: pod.id.namespace.clone(), own_labels };
+        let key =
+            VariantKey { spec: self.spec_id(&pod.spec), namespace: pod.id.namespace.clone(), own_labels };
         if let Some(id) = self.variant_ids.get(&key) {
             return *id;
         }
@@ -180,10 +186,11 @@ impl Compiler<'_> {
         for term in &demands.affinity {
             rules.push(self.affinity_rule(term, pod, &strict));
         }
-        for term in &demands.anti_affinity {
+        for (number, term) in demands.anti_affinity.iter().enumerate() {
             let counter = self.matching_counter(term, pod);
             let topology = self.out.counters.get(counter).topology;
-            rules.push(Rule { kind: RuleKind::AntiAffinity, topology, counter, selects_itself: false });
+            let kind = RuleKind::AntiAffinity { required: number < pod.spec.anti_affinity.len() };
+            rules.push(Rule { kind, topology, counter, selects_itself: false });
         }
         Level {
             conditions,
@@ -201,7 +208,8 @@ impl Compiler<'_> {
 
     fn spread_rule(&mut self, constraint: &SpreadConstraint, pod: &Pod, strict: &LabelSets) -> Rule {
         let topology = topology(&constraint.topology_key, self.parts.labels);
-        let selector = with_own_labels(constraint.selector.as_ref(), &constraint.match_label_keys, &[], &pod.labels);
+        let selector =
+            with_own_labels(constraint.selector.as_ref(), &constraint.match_label_keys, &[], &pod.labels);
         let filter = match topology {
             Topology::Host => None,
             Topology::Label(_) => self.filter(constraint, &pod.spec),
@@ -215,7 +223,11 @@ impl Compiler<'_> {
         });
         let tolerations = constraint.honor_node_taints.then_some(pod.spec.tolerations.as_slice());
         let domains = self.known_domains(topology, strict, tolerations, filter);
-        let kind = RuleKind::Spread { max_skew: constraint.max_skew, min_domains: constraint.min_domains.unwrap_or(1), domains };
+        let kind = RuleKind::Spread {
+            max_skew: constraint.max_skew,
+            min_domains: constraint.min_domains.unwrap_or(1),
+            domains,
+        };
         Rule { kind, topology, counter, selects_itself: false }
     }
 
@@ -227,7 +239,8 @@ impl Compiler<'_> {
     }
 
     fn matching_counter(&mut self, term: &PodAffinityTerm, pod: &Pod) -> CounterId {
-        let counter = term_counter(Counted::Matching, term, pod, &self.parts.snapshot.namespaces, self.parts.labels);
+        let counter =
+            term_counter(Counted::Matching, term, pod, &self.parts.snapshot.namespaces, self.parts.labels);
         self.out.counters.intern(counter)
     }
 
@@ -255,13 +268,20 @@ impl Compiler<'_> {
     }
 
     /// Domains that count for a pod: those its pools can make and those of nodes it could use.
-    fn known_domains(&mut self, topology: Topology, strict: &LabelSets, tolerations: Option<&[Toleration]>, filter: Option<u32>) -> Bits {
+    fn known_domains(
+        &mut self,
+        topology: Topology,
+        strict: &LabelSets,
+        tolerations: Option<&[Toleration]>,
+        filter: Option<u32>,
+    ) -> Bits {
         let Topology::Label(key) = topology else { return Bits::default() };
         let mut domains = Bits::none(self.parts.labels.value_count(key));
         if let Some(known) = self.parts.domains.get(&key) {
             for (template, values) in known.by_template.iter().enumerate() {
                 let taints = &self.parts.template_taints[template];
-                if tolerations.is_none_or(|tolerations| accepts_taints(tolerations, taints, false)) {
+                // `PreferNoSchedule` keeps nobody out, so it does not make a domain unreachable either.
+                if tolerations.is_none_or(|tolerations| accepts_taints(tolerations, taints, true)) {
                     domains.or_with(values);
                 }
             }
@@ -277,7 +297,8 @@ impl Compiler<'_> {
         self.node_domains.entry((key, filter)).or_insert_with(|| {
             let mut domains = Bits::none(self.parts.labels.value_count(key));
             let filter = filter.map(|id| &self.out.filters[id as usize]);
-            for place in self.parts.places {
+            // A launched NodeClaim is not yet a node the scheduler would count.
+            for place in self.parts.places.iter().filter(|place| place.node.stage != NodeStage::Launched) {
                 if let Some(value) = place.labels[key as usize]
                     && filter.is_none_or(|filter| filter.admits_place(place, self.states))
                 {
@@ -300,7 +321,8 @@ impl Compiler<'_> {
 
     fn group(&mut self, pods: &[Arc<Pod>], wanted: &[PodIndex], variants: &[usize]) {
         let mut matched: FxHashMap<(*const Labels, *const str), Arc<Vec<CounterId>>> = FxHashMap::default();
-        let mut classes: FxHashMap<(usize, Arc<Vec<CounterId>>, Vec<crate::cluster::VolumeRef>), ClassId> = FxHashMap::default();
+        let mut classes: FxHashMap<(usize, Arc<Vec<CounterId>>, Vec<crate::cluster::VolumeRef>), ClassId> =
+            FxHashMap::default();
         let mut counter_sets: FxHashMap<Vec<CounterId>, Arc<Vec<CounterId>>> = FxHashMap::default();
         for (index, variant) in wanted.iter().zip(variants) {
             let pod = &pods[*index as usize];
@@ -346,8 +368,16 @@ impl Compiler<'_> {
 }
 
 /// The counters of pods that, like this one, refuse others by required anti-affinity.
-pub(crate) fn refusals(pod: &Pod, namespaces: &BTreeMap<Arc<str>, Arc<Labels>>, labels: &LabelTable) -> Vec<Counter> {
-    pod.spec.anti_affinity.iter().map(|term| term_counter(Counted::Refusing, term, pod, namespaces, labels)).collect()
+pub(crate) fn refusals(
+    pod: &Pod,
+    namespaces: &BTreeMap<Arc<str>, Arc<Labels>>,
+    labels: &LabelTable,
+) -> Vec<Counter> {
+    pod.spec
+        .anti_affinity
+        .iter()
+        .map(|term| term_counter(Counted::Refusing, term, pod, namespaces, labels))
+        .collect()
 }
 
 fn term_counter(
@@ -357,7 +387,12 @@ fn term_counter(
     namespaces: &BTreeMap<Arc<str>, Arc<Labels>>,
     labels: &LabelTable,
 ) -> Counter {
-    let selector = with_own_labels(term.selector.as_ref(), &term.match_label_keys, &term.mismatch_label_keys, &pod.labels);
+    let selector = with_own_labels(
+        term.selector.as_ref(),
+        &term.match_label_keys,
+        &term.mismatch_label_keys,
+        &pod.labels,
+    );
     let mut meant: BTreeSet<Arc<str>> = term.namespaces.iter().cloned().collect();
     match &term.namespace_selector {
         Some(selector) => {
@@ -369,7 +404,13 @@ fn term_counter(
         }
         None => {}
     }
-    Counter { topology: topology(&term.topology_key, labels), counted, namespaces: meant, selector, filter: None }
+    Counter {
+        topology: topology(&term.topology_key, labels),
+        counted,
+        namespaces: meant,
+        selector,
+        filter: None,
+    }
 }
 
 fn topology(key: &str, labels: &LabelTable) -> Topology {
@@ -382,7 +423,8 @@ fn topology(key: &str, labels: &LabelTable) -> Topology {
 impl NodeFilter {
     /// Whether pods on this node count.
     pub(crate) fn admits_place(&self, place: &super::nodes::Place, states: &States) -> bool {
-        let selected = self.alternatives.is_empty() || self.alternatives.iter().any(|id| place.satisfies(states.conditions(*id)));
+        let selected = self.alternatives.is_empty()
+            || self.alternatives.iter().any(|id| place.satisfies(states.conditions(*id)));
         let tolerated = |tolerations: &Vec<Toleration>| accepts_taints(tolerations, &place.node.taints, true);
         selected && self.tolerations.as_ref().is_none_or(tolerated)
     }
@@ -391,20 +433,27 @@ impl NodeFilter {
 /// Whether a pod with these tolerations accepts the taints; `PreferNoSchedule` only when `soft` says so.
 pub(crate) fn accepts_taints(tolerations: &[Toleration], taints: &[Taint], soft: bool) -> bool {
     taints.iter().all(|taint| {
-        (soft && taint.effect == TaintEffect::PreferNoSchedule) || tolerates(tolerations, std::slice::from_ref(taint)).is_ok()
+        (soft && taint.effect == TaintEffect::PreferNoSchedule)
+            || tolerates(tolerations, std::slice::from_ref(taint)).is_ok()
     })
 }
 
 /// Label keys whose values on the pod itself shape its constraints.
 fn own_label_keys(spec: &PodSpec) -> impl Iterator<Item = &Arc<str>> {
     let spread = spec.spread.iter().flat_map(|constraint| &constraint.match_label_keys);
-    let weighted = spec.preferred_affinity.iter().chain(&spec.preferred_anti_affinity).map(|weighted| &weighted.term);
+    let weighted =
+        spec.preferred_affinity.iter().chain(&spec.preferred_anti_affinity).map(|weighted| &weighted.term);
     let terms = spec.affinity.iter().chain(&spec.anti_affinity).chain(weighted);
     spread.chain(terms.flat_map(|term| term.match_label_keys.iter().chain(&term.mismatch_label_keys)))
 }
 
 /// The selector narrowed by the pod's own label values. A missing selector stays missing: it selects nothing.
-fn with_own_labels(selector: Option<&Selector>, same: &[Arc<str>], different: &[Arc<str>], labels: &Labels) -> Option<Selector> {
+fn with_own_labels(
+    selector: Option<&Selector>,
+    same: &[Arc<str>],
+    different: &[Arc<str>],
+    labels: &Labels,
+) -> Option<Selector> {
     let mut selector = selector?.clone();
     for key in same {
         if let Some(value) = labels.get(key) {
@@ -414,7 +463,11 @@ fn with_own_labels(selector: Option<&Selector>, same: &[Arc<str>], different: &[
     for key in different {
         if let Some(value) = labels.get(key) {
             let values = [value.clone()].into();
-            selector.expressions.insert(SelectorExpression { key: key.clone(), operator: SelectorOperator::NotIn, values });
+            selector.expressions.insert(SelectorExpression {
+                key: key.clone(),
+                operator: SelectorOperator::NotIn,
+                values,
+            });
         }
     }
     Some(selector)

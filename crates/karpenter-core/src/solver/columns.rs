@@ -135,10 +135,19 @@ impl Columns {
 
     /// The cheapest price of a column through one of the offering classes.
     pub(crate) fn price(&self, column: ColumnId, offerings: &Bits) -> f64 {
-        offerings.iter().map(|class| self.offerings[class].price[column as usize]).fold(f64::INFINITY, f64::min)
+        offerings
+            .iter()
+            .map(|class| self.offerings[class].price[column as usize])
+            .fold(f64::INFINITY, f64::min)
     }
 
-    fn add_type<'a>(&'a mut self, index: usize, resources: &Resources, limits: &Resources, groups: &mut Vec<Vec<usize>>) {
+    fn add_type<'a>(
+        &'a mut self,
+        index: usize,
+        resources: &Resources,
+        limits: &Resources,
+        groups: &mut Vec<Vec<usize>>,
+    ) {
         let instance_type = self.types[index].clone();
         let mut of_type = Vec::new();
         let mut first_group = groups.len();
@@ -209,7 +218,11 @@ impl Columns {
             return KeyColumns::default();
         }
         let none = Bits::none(self.len());
-        let mut result = KeyColumns { by_value: vec![none.clone(); labels.value_count(key).max(1)], open: none.clone(), absent: none };
+        let mut result = KeyColumns {
+            by_value: vec![none.clone(); labels.value_count(key).max(1)],
+            open: none.clone(),
+            absent: none,
+        };
         let anything = labels.anything(key);
         let sets: Vec<Option<LabelSet>> = self
             .types

@@ -1,5 +1,7 @@
 //! Choosing domains: which zones (or other label values) topology rules leave open, and which of them is taken.
 
+use smallvec::SmallVec;
+
 use super::bin::{self, Bin};
 use super::bits::Bits;
 use super::classes::{Class, Level};
@@ -24,16 +26,24 @@ pub(crate) fn narrow(world: &mut World<'_>, probe: &Probe<'_>, mut state: StateI
         state = match &rule.kind {
             RuleKind::Spread { domains, .. } => {
                 let valid = keep(&open.and(domains), |value| permits(world, rule, value));
-                take_one(world, probe, state, key, &valid, |world, value| world.counts[rule.counter as usize][value as usize])?
+                take_one(world, probe, state, key, &valid, |world, value| {
+                    world.counts[rule.counter as usize][value as usize]
+                })?
             }
             RuleKind::Affinity { domains } => affinity(world, probe, state, key, rule, &open.and(domains))?,
-            RuleKind::AntiAffinity => {
+            RuleKind::AntiAffinity { required } => {
                 if undefined(world, state, key) {
                     continue;
                 }
                 let empty = keep(&open, |value| permits(world, rule, value));
-                let others = world.problem.population[rule.counter as usize] > u32::from(rule.selects_itself);
-                if others { take_one(world, probe, state, key, &empty, |_, _| 0)? } else { take_all(world, state, key, &empty)? }
+                // A preference is not worth giving up zones for; pods that must be apart would block each other otherwise.
+                let others = *required
+                    && world.problem.population[rule.counter as usize] > u32::from(rule.selects_itself);
+                if others {
+                    take_one(world, probe, state, key, &empty, |_, _| 0)?
+                } else {
+                    take_all(world, state, key, &empty)?
+                }
             }
         };
     }
@@ -49,7 +59,13 @@ pub(crate) fn narrow(world: &mut World<'_>, probe: &Probe<'_>, mut state: StateI
 
 /// Domains without pods that refuse this one. While such pods are still waiting, the pod keeps to a single domain, preferably one its
 /// likes already spoil, so that the refusing pods find the others empty.
-fn refused(world: &mut World<'_>, probe: &Probe<'_>, state: StateId, key: KeyId, counter: CounterId) -> Option<StateId> {
+fn refused(
+    world: &mut World<'_>,
+    probe: &Probe<'_>,
+    state: StateId,
+    key: KeyId,
+    counter: CounterId,
+) -> Option<StateId> {
     let open = candidates(world, state, key);
     let free = keep(&open, |value| world.possible[counter as usize][value as usize] == 0);
     if world.problem.population[counter as usize] == 0 {
@@ -58,13 +74,21 @@ fn refused(world: &mut World<'_>, probe: &Probe<'_>, state: StateId, key: KeyId,
     let counted_by = probe.class.counted_by.clone();
     take_one(world, probe, state, key, &free, |world, value| {
         let spoiled = counted_by.iter().any(|id| {
-            world.problem.counters.get(*id).topology == Topology::Label(key) && world.possible[*id as usize][value as usize] > 0
+            world.problem.counters.get(*id).topology == Topology::Label(key)
+                && world.possible[*id as usize][value as usize] > 0
         });
         u32::from(!spoiled)
     })
 }
 
-fn affinity(world: &mut World<'_>, probe: &Probe<'_>, state: StateId, key: KeyId, rule: &Rule, open: &Bits) -> Option<StateId> {
+fn affinity(
+    world: &mut World<'_>,
+    probe: &Probe<'_>,
+    state: StateId,
+    key: KeyId,
+    rule: &Rule,
+    open: &Bits,
+) -> Option<StateId> {
     let counts = &world.counts[rule.counter as usize];
     let populated = keep(open, |value| counts[value as usize] > 0);
     if !populated.is_empty() {
@@ -88,13 +112,14 @@ pub(crate) fn permits(world: &World<'_>, rule: &Rule, value: ValueId) -> bool {
                 return false;
             }
             let enough = domains.count() >= *min_domains as usize;
-            let least = if enough { domains.iter().map(|domain| counts[domain]).min().unwrap_or(0) } else { 0 };
+            let least =
+                if enough { domains.iter().map(|domain| counts[domain]).min().unwrap_or(0) } else { 0 };
             here + u32::from(rule.selects_itself) <= least + max_skew
         }
         RuleKind::Affinity { domains } => {
             here > 0 || (rule.selects_itself && domains.iter().all(|domain| counts[domain] == 0))
         }
-        RuleKind::AntiAffinity => world.possible[rule.counter as usize][value as usize] == 0,
+        RuleKind::AntiAffinity { .. } => world.possible[rule.counter as usize][value as usize] == 0,
     }
 }
 
@@ -110,7 +135,8 @@ fn candidates(world: &World<'_>, state: StateId, key: KeyId) -> Bits {
 /// Whether nodes of this state never carry the label: then they are in no domain of it.
 fn undefined(world: &World<'_>, state: StateId, key: KeyId) -> bool {
     let of = world.states.get(state);
-    !world.states.definable(of.template, key) || of.set(key).is_some_and(|set| set.absent && set.bits.is_empty() && !set.open)
+    !world.states.definable(of.template, key)
+        || of.set(key).is_some_and(|set| set.absent && set.bits.is_empty() && !set.open)
 }
 
 fn keep(bits: &Bits, holds: impl Fn(ValueId) -> bool) -> Bits {
@@ -131,7 +157,7 @@ fn take_all(world: &mut World<'_>, state: StateId, key: KeyId, domains: &Bits) -
     world.states.narrow(state, conditions, &world.problem.columns)
 }
 
-/// The state in the best single domain: smallest rank, then lowest price, then the tuning's turn.
+/// The state in the best single domain: smallest rank, then lowest price. The tuning's turn takes the next best of equal rank instead.
 fn take_one(
     world: &mut World<'_>,
     probe: &Probe<'_>,
@@ -140,26 +166,28 @@ fn take_one(
     domains: &Bits,
     rank: impl Fn(&World<'_>, ValueId) -> u32,
 ) -> Option<StateId> {
-    let turn = world.tuning.domain_turn as usize;
-    let mut ordered: Vec<(u32, usize)> = domains.iter().map(|value| (rank(world, value as ValueId), value)).collect();
+    let mut ordered: SmallVec<[(u32, usize); 8]> =
+        domains.iter().map(|value| (rank(world, value as ValueId), value)).collect();
     ordered.sort_unstable();
-    let mut best: Option<(u32, f64, StateId)> = None;
-    for (position, (rank, _)) in ordered.iter().enumerate() {
-        if best.is_some_and(|(known, _, _)| known < *rank) {
-            break;
+    let turn = world.tuning.domain_turn as usize;
+    for equals in ordered.chunk_by(|a, b| a.0 == b.0) {
+        let mut possible: SmallVec<[(f64, StateId); 8]> = SmallVec::new();
+        for (_, value) in equals {
+            let conditions = only(world, key, [*value].into_iter());
+            let Some(next) = world.states.narrow(state, conditions, &world.problem.columns) else { continue };
+            let of = world.states.get(next);
+            if let Some(fit) =
+                bin::cheapest(world.problem, of, probe.allowed, &probe.bin.load, &probe.class.amounts, 0)
+            {
+                possible.push((fit.price, next));
+            }
         }
-        let equals = ordered.iter().filter(|(other, _)| other == rank).count();
-        let first = ordered.iter().position(|(other, _)| other == rank).unwrap_or(0);
-        let value = ordered[first + (position - first + turn) % equals].1;
-        let conditions = only(world, key, [value].into_iter());
-        let Some(next) = world.states.narrow(state, conditions, &world.problem.columns) else { continue };
-        let of = world.states.get(next);
-        let Some(fit) = bin::cheapest(world.problem, of, probe.allowed, &probe.bin.load, &probe.class.amounts, 0) else { continue };
-        if best.is_none_or(|(_, price, _)| fit.price < price) {
-            best = Some((*rank, fit.price, next));
+        possible.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if !possible.is_empty() {
+            return Some(possible[turn % possible.len()].1);
         }
     }
-    best.map(|(_, _, state)| state)
+    None
 }
 
 pub(crate) fn only(world: &mut World<'_>, key: KeyId, values: impl Iterator<Item = usize>) -> ConditionsId {
@@ -192,18 +220,23 @@ pub(crate) fn count(world: &mut World<'_>, counter: CounterId, state: StateId, t
 }
 
 fn shift(count: &mut u32, times: i64) {
-    *count = u32::try_from(i64::from(*count) + times).expect("pods are only taken off where they were counted");
+    *count =
+        u32::try_from(i64::from(*count) + times).expect("pods are only taken off where they were counted");
 }
 
 /// Whether pods on a node of this state count for a filter.
 fn admits_state(world: &mut World<'_>, filter: u32, state: StateId) -> bool {
     let filter = &world.problem.filters[filter as usize];
     let template = &world.problem.templates[world.states.get(state).template as usize];
-    let tolerated = filter.tolerations.as_ref().is_none_or(|tolerations| {
-        super::classes::accepts_taints(tolerations, &template.pool.taints, true)
-    });
+    let tolerated = filter
+        .tolerations
+        .as_ref()
+        .is_none_or(|tolerations| super::classes::accepts_taints(tolerations, &template.pool.taints, true));
     let columns = &world.problem.columns;
     tolerated
         && (filter.alternatives.is_empty()
-            || filter.alternatives.iter().any(|conditions| world.states.narrow(state, *conditions, columns).is_some()))
+            || filter
+                .alternatives
+                .iter()
+                .any(|conditions| world.states.narrow(state, *conditions, columns).is_some()))
 }

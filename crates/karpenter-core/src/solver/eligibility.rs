@@ -50,7 +50,8 @@ fn leaves_with_node(pod: &Pod, budgets: &[DisruptionBudget]) -> bool {
     let covering: Vec<_> = budgets
         .iter()
         .filter(|budget| {
-            budget.namespace == pod.id.namespace && budget.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+            budget.namespace == pod.id.namespace
+                && budget.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
         })
         .collect();
     let exempt = |budget: &DisruptionBudget| budget.always_allows_unhealthy && pod.phase != PodPhase::Running;
@@ -60,7 +61,10 @@ fn leaves_with_node(pod: &Pod, budgets: &[DisruptionBudget]) -> bool {
 /// Checks what the pod asks of nodes.
 fn validate(spec: &PodSpec, rules: &LabelRules) -> Result<(), Ignored> {
     if spec.uses_match_fields {
-        return Err(Ignored("node affinity with matchFields names nodes that exist; use matchExpressions on labels".to_owned()));
+        return Err(Ignored(
+            "node affinity with matchFields names nodes that exist; use matchExpressions on labels"
+                .to_owned(),
+        ));
     }
     for key in spec.node_selector.keys() {
         check_key(key, rules)?;

@@ -109,7 +109,9 @@ impl LabelTable {
         let values = &self.keys[key as usize].values;
         let mut bits = Bits::none(values.len());
         match set.values() {
-            Some(listed) => listed.filter_map(|value| self.value(key, value)).for_each(|value| bits.insert(value as usize)),
+            Some(listed) => listed
+                .filter_map(|value| self.value(key, value))
+                .for_each(|value| bits.insert(value as usize)),
             None => {
                 for (index, value) in values.iter().enumerate() {
                     if set.contains(value) {
@@ -124,8 +126,10 @@ impl LabelTable {
 
     /// A compiled requirement set: only keys known here, by key id.
     pub(crate) fn compile_all(&self, set: &RequirementSet) -> LabelSets {
-        let mut sets: LabelSets =
-            set.iter().filter_map(|(name, values)| self.key(name).map(|key| (key, self.compile(key, values)))).collect();
+        let mut sets: LabelSets = set
+            .iter()
+            .filter_map(|(name, values)| self.key(name).map(|key| (key, self.compile(key, values))))
+            .collect();
         sets.sort_unstable_by_key(|(key, _)| *key);
         sets
     }
@@ -139,7 +143,13 @@ impl LabelTable {
 
     /// Everything, present or not.
     pub(crate) fn anything(&self, key: KeyId) -> LabelSet {
-        LabelSet { bits: Bits::all(self.value_count(key)), open: true, absent: true, at_least: None, at_most: None }
+        LabelSet {
+            bits: Bits::all(self.value_count(key)),
+            open: true,
+            absent: true,
+            at_least: None,
+            at_most: None,
+        }
     }
 
     /// The set written out again.
@@ -150,7 +160,8 @@ impl LabelTable {
             return if values.is_empty() { ValueSet::does_not_exist() } else { ValueSet::only(values) };
         }
         let within = ValueSet::between(set.at_least, set.at_most);
-        let excluded = (0..names.len()).filter(|value| !set.bits.contains(*value) && within.contains(&names[*value]));
+        let excluded =
+            (0..names.len()).filter(|value| !set.bits.contains(*value) && within.contains(&names[*value]));
         let mut result = ValueSet::not_in(excluded.map(|value| names[value].clone()));
         if set.at_least.is_some() || set.at_most.is_some() {
             result = result.intersect(&within);

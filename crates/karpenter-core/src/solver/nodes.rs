@@ -40,8 +40,12 @@ impl Place {
     /// Whether the CSI drivers can attach these volumes as well.
     pub(crate) fn attaches(&self, more: &BTreeSet<Attachment>) -> bool {
         self.node.volume_limits.iter().all(|(driver, limit)| {
-            let of_driver = |set: &BTreeSet<Attachment>| set.iter().filter(|(name, _)| name == driver).count();
-            let new = more.iter().filter(|attachment| attachment.0 == *driver && !self.attached.contains(attachment)).count();
+            let of_driver =
+                |set: &BTreeSet<Attachment>| set.iter().filter(|(name, _)| name == driver).count();
+            let new = more
+                .iter()
+                .filter(|attachment| attachment.0 == *driver && !self.attached.contains(attachment))
+                .count();
             new == 0 || of_driver(&self.attached) + new <= *limit as usize
         })
     }
@@ -71,7 +75,11 @@ pub(crate) fn places(snapshot: &ClusterSnapshot, labels: &LabelTable, resources:
         .map(|daemon| {
             let terms = relaxation::alternatives(&daemon.spec);
             let possible = terms.iter().filter(|set| set.contradiction().is_none());
-            (resources.demand(&daemon.spec.requests), possible.map(|set| labels.compile_all(set)).collect(), &*daemon.spec)
+            (
+                resources.demand(&daemon.spec.requests),
+                possible.map(|set| labels.compile_all(set)).collect(),
+                &*daemon.spec,
+            )
         })
         .collect();
     let mut demands: FxHashMap<*const PodSpec, Amounts> = FxHashMap::default();
@@ -96,12 +104,15 @@ fn place(
     };
     let mut expected = Amounts::from_elem(0, resources.len());
     for (amounts, terms, spec) in daemons {
-        if tolerates(&spec.tolerations, &node.taints).is_ok() && terms.iter().any(|sets| place.satisfies(sets)) {
+        if tolerates(&spec.tolerations, &node.taints).is_ok()
+            && terms.iter().any(|sets| place.satisfies(sets))
+        {
             add(&mut expected, amounts, 1);
         }
     }
     for pod in &node.pods {
-        let demand = demands.entry(Arc::as_ptr(&pod.spec)).or_insert_with(|| resources.demand(&pod.spec.requests));
+        let demand =
+            demands.entry(Arc::as_ptr(&pod.spec)).or_insert_with(|| resources.demand(&pod.spec.requests));
         if pod.phase == crate::cluster::PodPhase::Terminal {
             continue;
         }

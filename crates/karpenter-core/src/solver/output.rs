@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use karpenter_quantity::{Quantity, ResourceList};
+
 use super::bin::{self, Bin, Share};
 use super::problem::Problem;
 use super::templates::LIFECYCLE_LABELS;
@@ -45,13 +47,13 @@ fn claim(world: &World<'_>, bin: &Bin, supply: &mut PodSupply<'_>) -> ClaimPlan 
     let problem = world.problem;
     let template = &problem.templates[bin.template as usize];
     let state = world.states.get(bin.state);
-    let carrying: Vec<(f64, u32)> = bin::carrying(problem, state, bin.allowed.as_deref(), &bin.load).collect();
-    let mut requests = template.smallest_overhead(|column| carrying.iter().any(|(_, other)| *other == column));
+    let carrying: Vec<(f64, u32)> =
+        bin::carrying(problem, state, bin.allowed.as_deref(), &bin.load).collect();
+    let mut left = super::bits::Bits::none(problem.columns.len());
+    carrying.iter().for_each(|(_, column)| left.insert(*column as usize));
+    let mut requests = template.smallest_overhead(&left);
     for share in &bin.shares {
-        let of_pod = &problem.classes[share.class as usize].spec.requests;
-        for _ in 0..share.count {
-            requests.merge_add(of_pod);
-        }
+        requests.merge_add(&times(&problem.classes[share.class as usize].spec.requests, share.count));
     }
     let pods = bin.shares.iter().flat_map(|share| supply.take(*share).to_vec()).collect();
     ClaimPlan {
@@ -64,6 +66,13 @@ fn claim(world: &World<'_>, bin: &Bin, supply: &mut PodSupply<'_>) -> ClaimPlan 
         min_values_relaxed: bin.min_values_relaxed,
         reservations: Vec::new(),
     }
+}
+
+fn times(requests: &ResourceList, count: u32) -> ResourceList {
+    let times = |quantity: Quantity| {
+        Quantity::from_nano(quantity.as_nano().saturating_mul(i128::from(count)), quantity.format())
+    };
+    requests.iter().map(|(name, quantity)| (name, times(quantity))).collect()
 }
 
 /// The types behind the columns, each once, cheapest first.
@@ -89,7 +98,9 @@ fn launch(world: &World<'_>, bin: &Bin, cheapest: Option<(f64, u32)>) -> Launch 
         .map(|class| &columns.offerings[class])
         .find(|class| class.price[column as usize] <= price)
         .expect("a column's price comes from one of its offerings");
-    let label = |key: &str| class.requirements.get(key).and_then(|set| set.single()).cloned().unwrap_or_else(|| "".into());
+    let label = |key: &str| {
+        class.requirements.get(key).and_then(|set| set.single()).cloned().unwrap_or_else(|| "".into())
+    };
     Launch {
         instance_type: columns.instance_type(column).name.clone(),
         zone: label(crate::catalog::ZONE),

@@ -56,8 +56,10 @@ impl<'a> Problem<'a> {
         pods: &[Arc<Pod>],
         wanted: &[PodIndex],
     ) -> (Self, States) {
-        let pools: Vec<Arc<NodePool>> =
-            pools_in_order(snapshot).into_iter().filter(|pool| !catalog.types(&pool.name).is_empty()).collect();
+        let pools: Vec<Arc<NodePool>> = pools_in_order(snapshot)
+            .into_iter()
+            .filter(|pool| !catalog.types(&pool.name).is_empty())
+            .collect();
         let types = distinct_types(catalog, &pools);
         let specs = distinct_specs(pods, wanted);
         let labels = label_table(snapshot, &pools, &types, &specs, pods, wanted);
@@ -68,14 +70,25 @@ impl<'a> Problem<'a> {
         );
         let columns = Columns::new(types, &labels, &resources, &limits);
         let mut states = States::new(definitions(snapshot, &pools, &labels));
-        let parts = TemplateParts { snapshot, catalog, labels: &labels, columns: &columns, resources: &resources, limits: &limits };
-        let templates: Vec<Template> =
-            pools.iter().enumerate().map(|(id, pool)| parts.build(id as TemplateId, pool, &mut states)).collect();
+        let parts = TemplateParts {
+            snapshot,
+            catalog,
+            labels: &labels,
+            columns: &columns,
+            resources: &resources,
+            limits: &limits,
+        };
+        let templates: Vec<Template> = pools
+            .iter()
+            .enumerate()
+            .map(|(id, pool)| parts.build(id as TemplateId, pool, &mut states))
+            .collect();
         let places = nodes::places(snapshot, &labels, &resources);
         let order = queue_order(pods, wanted);
         let domains = topology_domains(&labels, &templates, &columns);
         let compiled = {
-            let template_taints: Vec<Vec<Taint>> = templates.iter().map(|template| template.pool.taints.clone()).collect();
+            let template_taints: Vec<Vec<Taint>> =
+                templates.iter().map(|template| template.pool.taints.clone()).collect();
             let parts = ClassParts {
                 snapshot,
                 labels: &labels,
@@ -83,7 +96,10 @@ impl<'a> Problem<'a> {
                 template_taints: &template_taints,
                 domains: &domains,
                 preferences: options.preferences,
-                soft_taints: template_taints.iter().flatten().any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
+                soft_taints: template_taints
+                    .iter()
+                    .flatten()
+                    .any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
                 places: &places,
             };
             classes::compile(&parts, pods, &order, &mut states)
@@ -145,7 +161,8 @@ impl<'a> Problem<'a> {
         if self.counters.len() == 0 {
             return;
         }
-        let moved: FxHashSet<*const Pod> = wanted.iter().map(|index| Arc::as_ptr(&pods[*index as usize])).collect();
+        let moved: FxHashSet<*const Pod> =
+            wanted.iter().map(|index| Arc::as_ptr(&pods[*index as usize])).collect();
         let mut known: FxHashMap<BoundKey, Arc<Vec<u32>>> = FxHashMap::default();
         for place in 0..self.places.len() {
             let node = self.places[place].node.clone();
@@ -212,7 +229,8 @@ fn distinct_types(catalog: &Catalog, pools: &[Arc<NodePool>]) -> Vec<Arc<Instanc
     for pool in pools {
         let list = catalog.types(&pool.name);
         if lists.insert(list.as_ptr()) {
-            types.extend(list.iter().filter(|instance_type| seen.insert(Arc::as_ptr(instance_type))).cloned());
+            types
+                .extend(list.iter().filter(|instance_type| seen.insert(Arc::as_ptr(instance_type))).cloned());
         }
     }
     types
@@ -243,7 +261,8 @@ fn label_table(
         conditions.extend(relaxation::alternatives(spec));
         conditions.extend(spec.preferred_terms.iter().map(|term| term.requirements.iter().collect()));
     }
-    let with_volumes = wanted.iter().map(|index| &pods[*index as usize]).filter(|pod| !pod.volumes.is_empty());
+    let with_volumes =
+        wanted.iter().map(|index| &pods[*index as usize]).filter(|pod| !pod.volumes.is_empty());
     conditions.extend(with_volumes.flat_map(|pod| volumes::alternatives(pod, snapshot)));
     let mut labels = LabelTable::default();
     for topology_key in specs.iter().flat_map(|spec| topology_keys(spec)) {
@@ -272,9 +291,15 @@ fn label_table(
 }
 
 fn topology_keys(spec: &PodSpec) -> impl Iterator<Item = &Arc<str>> {
-    let weighted = spec.preferred_affinity.iter().chain(&spec.preferred_anti_affinity).map(|weighted| &weighted.term);
-    let terms = spec.affinity.iter().chain(&spec.anti_affinity).chain(weighted).map(|term| &term.topology_key);
-    spec.spread.iter().map(|constraint| &constraint.topology_key).chain(terms).filter(|key| &***key != HOSTNAME)
+    let weighted =
+        spec.preferred_affinity.iter().chain(&spec.preferred_anti_affinity).map(|weighted| &weighted.term);
+    let terms =
+        spec.affinity.iter().chain(&spec.anti_affinity).chain(weighted).map(|term| &term.topology_key);
+    spec.spread
+        .iter()
+        .map(|constraint| &constraint.topology_key)
+        .chain(terms)
+        .filter(|key| &***key != HOSTNAME)
 }
 
 fn resources(snapshot: &ClusterSnapshot, types: &[Arc<InstanceType>], specs: &[&PodSpec]) -> Resources {
@@ -288,7 +313,8 @@ fn resources(snapshot: &ClusterSnapshot, types: &[Arc<InstanceType>], specs: &[&
         .map(|pod| &pod.spec.requests)
         .collect();
     let overrides = types.iter().flat_map(|instance_type| &instance_type.offerings);
-    let overrides = overrides.flat_map(|offering| offering.capacity_override.iter().chain(&offering.overhead_override));
+    let overrides =
+        overrides.flat_map(|offering| offering.capacity_override.iter().chain(&offering.overhead_override));
     let supplies = types
         .iter()
         .flat_map(|instance_type| [&instance_type.capacity, &instance_type.overhead])
@@ -311,7 +337,9 @@ fn definitions(snapshot: &ClusterSnapshot, pools: &[Arc<NodePool>], labels: &Lab
             let mut defined = Bits::none(labels.len());
             let requirements = pool_requirements(pool);
             let lifecycle = LIFECYCLE_LABELS.iter().copied();
-            for key in requirements.iter().map(|(key, _)| &**key).chain(lifecycle).filter_map(|key| labels.key(key)) {
+            for key in
+                requirements.iter().map(|(key, _)| &**key).chain(lifecycle).filter_map(|key| labels.key(key))
+            {
                 defined.insert(key as usize);
             }
             defined
@@ -321,7 +349,11 @@ fn definitions(snapshot: &ClusterSnapshot, pools: &[Arc<NodePool>], labels: &Lab
 }
 
 /// The domains each template can make nodes in, for every topology key pods use.
-fn topology_domains(labels: &LabelTable, templates: &[Template], columns: &Columns) -> FxHashMap<u16, Domains> {
+fn topology_domains(
+    labels: &LabelTable,
+    templates: &[Template],
+    columns: &Columns,
+) -> FxHashMap<u16, Domains> {
     let domains_of = |key: u16, name: &str, template: &Template| {
         let mut values = Bits::none(labels.value_count(key));
         let pool = pool_requirements(&template.pool);
@@ -333,7 +365,9 @@ fn topology_domains(labels: &LabelTable, templates: &[Template], columns: &Colum
             let Some(set) = columns.instance_type(column as u32).requirements.get(name) else { continue };
             let offered = labels.compile(key, set);
             if !offered.open {
-                values.or_with(&own.as_ref().map_or_else(|| offered.bits.clone(), |own| own.bits.and(&offered.bits)));
+                values.or_with(
+                    &own.as_ref().map_or_else(|| offered.bits.clone(), |own| own.bits.and(&offered.bits)),
+                );
             }
         }
         values
@@ -341,7 +375,8 @@ fn topology_domains(labels: &LabelTable, templates: &[Template], columns: &Colum
     labels
         .topology_keys()
         .map(|key| {
-            let by_template = templates.iter().map(|template| domains_of(key, labels.name(key), template)).collect();
+            let by_template =
+                templates.iter().map(|template| domains_of(key, labels.name(key), template)).collect();
             (key, Domains { by_template })
         })
         .collect()

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use super::bin::Share;
 use super::bits::Bits;
 use super::classes::{ClassId, Level};
+use super::existing::Suited;
 use super::problem::Problem;
 use super::states::{States, TemplateId};
 use super::world::{Target, Tuning, World};
@@ -32,12 +33,10 @@ pub(crate) struct Policy {
 
 /// Runs the queue and returns the world with what was placed, and the pods left over.
 pub(crate) fn run<'p>(problem: &'p Problem<'p>, states: States, policy: Policy) -> (World<'p>, Vec<Share>) {
-    let mut runner = Runner {
-        world: World::new(problem, states, policy.tuning),
-        join: policy.join,
-        suited: vec![Vec::new(); problem.classes.len()],
-        closed: vec![Vec::new(); problem.classes.len()],
-    };
+    let world = World::new(problem, states, policy.tuning);
+    let suited = Suited::new(&world);
+    let mut runner =
+        Runner { world, join: policy.join, suited, closed: vec![Vec::new(); problem.classes.len()] };
     let left = runner.drain(rotated(problem, policy.rotation));
     (runner.world, left)
 }
@@ -61,8 +60,7 @@ fn rotated(problem: &Problem<'_>, rotation: u32) -> VecDeque<(ClassId, u32)> {
 struct Runner<'p> {
     world: World<'p>,
     join: Join,
-    /// Existing nodes that suit a class at a level, found once.
-    suited: Vec<Vec<Option<Vec<u32>>>>,
+    suited: Suited,
     /// Open nodes that can never again take a pod of a class at a level.
     closed: Vec<Vec<Bits>>,
 }
@@ -104,7 +102,7 @@ impl Runner<'_> {
     }
 
     fn target(&mut self, id: ClassId, number: usize, level: &Level) -> Option<Target> {
-        if let Some(place) = self.existing(id, number, level) {
+        if let Some(place) = self.suited.first(&self.world, id, number) {
             return Some(Target::Place(place));
         }
         match self.join {
@@ -113,21 +111,11 @@ impl Runner<'_> {
         }
     }
 
-    fn existing(&mut self, id: ClassId, number: usize, level: &Level) -> Option<usize> {
-        let class = self.world.class(id);
-        let levels = &mut self.suited[id as usize];
-        levels.resize(class.levels.len(), None);
-        let world = &self.world;
-        let suited = levels[number].get_or_insert_with(|| {
-            (0..world.places.len()).filter(|place| world.suits_place(class, level, *place)).map(|place| place as u32).collect()
-        });
-        suited.iter().map(|place| *place as usize).find(|place| world.on_place(class, level, *place))
-    }
-
     fn new_node(&mut self, id: ClassId, level: &Level) -> Option<Target> {
         let class = self.world.class(id);
-        (0..self.world.problem.templates.len() as TemplateId)
-            .find_map(|template| self.world.on_new(class, level, template).map(|addition| Target::New(template, addition)))
+        (0..self.world.problem.templates.len() as TemplateId).find_map(|template| {
+            self.world.on_new(class, level, template).map(|addition| Target::New(template, addition))
+        })
     }
 
     fn closed(&mut self, id: ClassId, number: usize) -> &mut Bits {

@@ -52,7 +52,10 @@ pub(crate) fn steps(spec: &PodSpec, policy: PreferencePolicy, soft_taints: bool)
 
 fn strictest(spec: &PodSpec, policy: PreferencePolicy) -> Respected<'_> {
     if policy == PreferencePolicy::Ignore {
-        let hard = spec.spread.iter().filter(|constraint| constraint.when_unsatisfiable == Unsatisfiable::DoNotSchedule);
+        let hard = spec
+            .spread
+            .iter()
+            .filter(|constraint| constraint.when_unsatisfiable == Unsatisfiable::DoNotSchedule);
         return Respected {
             term: 0,
             preferred: Vec::new(),
@@ -64,7 +67,11 @@ fn strictest(spec: &PodSpec, policy: PreferencePolicy) -> Respected<'_> {
     }
     let mut respected = Respected {
         term: 0,
-        preferred: spec.preferred_terms.iter().map(|term| (term.weight, term.requirements.as_slice())).collect(),
+        preferred: spec
+            .preferred_terms
+            .iter()
+            .map(|term| (term.weight, term.requirements.as_slice()))
+            .collect(),
         affinity: spec.preferred_affinity.iter().map(|term| (term.weight, &term.term)).collect(),
         anti_affinity: spec.preferred_anti_affinity.iter().map(|term| (term.weight, &term.term)).collect(),
         spread: spec.spread.iter().collect(),
@@ -86,8 +93,10 @@ fn relax(spec: &PodSpec, respected: &mut Respected<'_>, soft_taints: bool) -> bo
         respected.anti_affinity.remove(0);
     } else if !respected.preferred.is_empty() {
         respected.preferred.remove(0);
-    } else if let Some(soft) =
-        respected.spread.iter().position(|constraint| constraint.when_unsatisfiable == Unsatisfiable::ScheduleAnyway)
+    } else if let Some(soft) = respected
+        .spread
+        .iter()
+        .position(|constraint| constraint.when_unsatisfiable == Unsatisfiable::ScheduleAnyway)
     {
         respected.spread.swap_remove(soft);
     } else if soft_taints && !respected.tolerates_preferences {
@@ -109,7 +118,11 @@ fn demands<'a>(spec: &'a PodSpec, respected: &Respected<'a>) -> Demands<'a> {
         strict,
         spread: respected.spread.clone(),
         affinity: spec.affinity.iter().chain(respected.affinity.iter().map(|(_, term)| *term)).collect(),
-        anti_affinity: spec.anti_affinity.iter().chain(respected.anti_affinity.iter().map(|(_, term)| *term)).collect(),
+        anti_affinity: spec
+            .anti_affinity
+            .iter()
+            .chain(respected.anti_affinity.iter().map(|(_, term)| *term))
+            .collect(),
         tolerates_preferences: respected.tolerates_preferences,
     }
 }

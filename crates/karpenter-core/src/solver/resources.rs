@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 pub(crate) type Amounts = SmallVec<[i64; 4]>;
 
 /// The largest amount kept: far from overflow when many are added up.
-const AMOUNT_MAX: i128 = (i64::MAX / 1_000_000) as i128;
+const AMOUNT_MAX: i128 = (i64::MAX / 1024) as i128;
 
 /// The resources somebody requests, and the unit each is counted in.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +67,11 @@ impl Resources {
 
     /// An amount as a quantity again.
     pub(crate) fn quantity(&self, index: usize, amount: i64) -> Quantity {
-        let format = if self.names[index] == "memory" { karpenter_quantity::Format::BinarySI } else { karpenter_quantity::Format::DecimalSI };
+        let format = if self.names[index] == "memory" {
+            karpenter_quantity::Format::BinarySI
+        } else {
+            karpenter_quantity::Format::DecimalSI
+        };
         Quantity::from_nano(i128::from(amount) * self.unit[index], format)
     }
 
@@ -103,7 +107,7 @@ pub(crate) fn within(load: &[i64], room: &[i64]) -> bool {
 
 pub(crate) fn add(load: &mut [i64], more: &[i64], times: i64) {
     for (load, more) in load.iter_mut().zip(more) {
-        *load += more * times;
+        *load = load.saturating_add(more.saturating_mul(times));
     }
 }
 

@@ -106,12 +106,23 @@ impl States {
     }
 
     /// The state of an empty node of a template.
-    pub(crate) fn base(&mut self, template: TemplateId, sets: LabelSets, types: &Bits, columns: &Columns) -> StateId {
+    pub(crate) fn base(
+        &mut self,
+        template: TemplateId,
+        sets: LabelSets,
+        types: &Bits,
+        columns: &Columns,
+    ) -> StateId {
         self.intern(template, sets, types, columns)
     }
 
     /// The state after one more set of conditions, or nothing when no instance type is left.
-    pub(crate) fn narrow(&mut self, state: StateId, conditions: ConditionsId, columns: &Columns) -> Option<StateId> {
+    pub(crate) fn narrow(
+        &mut self,
+        state: StateId,
+        conditions: ConditionsId,
+        columns: &Columns,
+    ) -> Option<StateId> {
         if conditions == self.no_conditions {
             return Some(state);
         }
@@ -125,7 +136,8 @@ impl States {
 
     /// Whether nodes of a template can carry the label at all.
     pub(crate) fn definable(&self, template: TemplateId, key: KeyId) -> bool {
-        self.definitions.well_known.contains(key as usize) || self.definitions.by_template[template as usize].contains(key as usize)
+        self.definitions.well_known.contains(key as usize)
+            || self.definitions.by_template[template as usize].contains(key as usize)
     }
 
     fn compute(&mut self, state: StateId, conditions: ConditionsId, columns: &Columns) -> Option<StateId> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use karpenter_quantity::{NODES, ResourceList};
 
 use super::bits::Bits;
-use super::columns::{ColumnId, Columns};
+use super::columns::Columns;
 use super::label_sets::{KeyId, LabelSets, LabelTable};
 use super::relaxation;
 use super::resources::{Amounts, Resources, add};
@@ -91,7 +91,16 @@ impl TemplateParts<'_> {
             .filter_map(|requirement| Some((self.labels.key(&requirement.key)?, requirement.min_values?)))
             .collect();
         let (remaining, nodes_remaining) = self.limits_left(pool);
-        Template { pool: pool.clone(), base, types, room, daemon_groups, min_values, remaining, nodes_remaining }
+        Template {
+            pool: pool.clone(),
+            base,
+            types,
+            room,
+            daemon_groups,
+            min_values,
+            remaining,
+            nodes_remaining,
+        }
     }
 
     fn room(&self, groups: &[DaemonGroup]) -> Vec<Amounts> {
@@ -128,7 +137,11 @@ impl TemplateParts<'_> {
     }
 
     fn empty_group(&self, daemons: &[(&DaemonSet, Bits)], runs: &[bool]) -> DaemonGroup {
-        let mut group = DaemonGroup { columns: Bits::none(self.columns.len()), overhead: ResourceList::new(), ports: Vec::new() };
+        let mut group = DaemonGroup {
+            columns: Bits::none(self.columns.len()),
+            overhead: ResourceList::new(),
+            ports: Vec::new(),
+        };
         for ((daemon, _), _) in daemons.iter().zip(runs).filter(|(_, runs)| **runs) {
             group.overhead.merge_add(&daemon.spec.requests);
             group.ports.extend(daemon.spec.host_ports.iter().cloned());
@@ -139,12 +152,18 @@ impl TemplateParts<'_> {
     /// Columns on which the DaemonSet's pod would run, through any alternative of its required node affinity.
     fn daemon_columns(&self, daemon: &DaemonSet, pool: &NodePool, base: &LabelSets, types: &Bits) -> Bits {
         let mut result = Bits::none(self.columns.len());
-        let hard: Vec<Taint> = pool.taints.iter().filter(|taint| taint.effect != TaintEffect::PreferNoSchedule).cloned().collect();
+        let hard: Vec<Taint> = pool
+            .taints
+            .iter()
+            .filter(|taint| taint.effect != TaintEffect::PreferNoSchedule)
+            .cloned()
+            .collect();
         if tolerates(&daemon.spec.tolerations, &hard).is_err() {
             return result;
         }
         let defines = |key: &str| {
-            self.snapshot.label_rules.well_known.contains(key) || self.labels.key(key).is_some_and(|id| base.iter().any(|(own, _)| *own == id))
+            self.snapshot.label_rules.well_known.contains(key)
+                || self.labels.key(key).is_some_and(|id| base.iter().any(|(own, _)| *own == id))
         };
         for requirements in relaxation::alternatives(&daemon.spec) {
             let undefined = requirements.iter().any(|(key, set)| !set.allows_absent() && !defines(key));
@@ -162,13 +181,17 @@ impl TemplateParts<'_> {
     fn limits_left(&self, pool: &NodePool) -> (Vec<(usize, i64)>, Option<i64>) {
         let Some(limits) = &pool.limits else { return (Vec::new(), None) };
         let of_pool = || {
-            self.snapshot.nodes.iter().filter(|node| !node.deleting && node.node_pool.as_ref() == Some(&pool.name))
+            self.snapshot
+                .nodes
+                .iter()
+                .filter(|node| !node.deleting && node.node_pool.as_ref() == Some(&pool.name))
         };
         let mut left = self.limits.supply(limits);
         for node in of_pool() {
             add(&mut left, &self.limits.demand(&node.capacity), -1);
         }
-        let limited = (0..self.limits.len()).filter(|index| limits.contains(self.limits.name(*index)) && self.limits.name(*index) != NODES);
+        let limited = (0..self.limits.len())
+            .filter(|index| limits.contains(self.limits.name(*index)) && self.limits.name(*index) != NODES);
         let nodes = limits.contains(NODES).then(|| {
             let limit = limits.get(NODES).as_nano().div_euclid(1_000_000_000);
             i64::try_from(limit).unwrap_or(i64::MAX).saturating_sub(of_pool().count() as i64)
@@ -196,9 +219,9 @@ impl Template {
     }
 
     /// The smallest daemon overhead over the columns in `left`, resource by resource.
-    pub(crate) fn smallest_overhead(&self, left: impl Fn(ColumnId) -> bool) -> ResourceList {
+    pub(crate) fn smallest_overhead(&self, left: &Bits) -> ResourceList {
         let mut smallest: Option<ResourceList> = None;
-        for group in self.daemon_groups.iter().filter(|group| group.columns.iter().any(|column| left(column as ColumnId))) {
+        for group in self.daemon_groups.iter().filter(|group| group.columns.meets(left)) {
             smallest = Some(match smallest {
                 None => group.overhead.clone(),
                 Some(known) => known

@@ -47,7 +47,8 @@ pub(crate) struct Counter {
 
 impl Counter {
     fn matches(&self, namespace: &str, labels: &Labels) -> bool {
-        self.namespaces.contains(namespace) && self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+        self.namespaces.contains(namespace)
+            && self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
     }
 }
 
@@ -105,7 +106,9 @@ impl Counters {
         if !self.by_label.is_empty() {
             for (key, value) in labels {
                 let candidates = self.by_label.get(key).and_then(|values| values.get(value));
-                found.extend(candidates.into_iter().flatten().filter(|id| self.get(**id).matches(namespace, labels)));
+                found.extend(
+                    candidates.into_iter().flatten().filter(|id| self.get(**id).matches(namespace, labels)),
+                );
             }
         }
         found.extend(self.others.iter().filter(|id| self.get(**id).matches(namespace, labels)));
@@ -140,7 +143,10 @@ pub(crate) enum RuleKind {
         domains: Bits,
     },
     /// Go where no matching pod is.
-    AntiAffinity,
+    AntiAffinity {
+        /// Whether this is more than a preference.
+        required: bool,
+    },
 }
 
 impl Rule {
@@ -148,7 +154,7 @@ impl Rule {
         match self.kind {
             RuleKind::Spread { .. } => "spread",
             RuleKind::Affinity { .. } => "affinity",
-            RuleKind::AntiAffinity => "anti-affinity",
+            RuleKind::AntiAffinity { .. } => "anti-affinity",
         }
     }
 }

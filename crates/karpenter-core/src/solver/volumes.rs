@@ -33,7 +33,9 @@ fn claim_of(pod: &Pod, reference: &VolumeRef, snapshot: &ClusterSnapshot) -> Res
 pub(crate) fn validate(pod: &Pod, snapshot: &ClusterSnapshot) -> Result<(), Ignored> {
     pod.volumes.iter().try_for_each(|reference| {
         let claim = claim_of(pod, reference, snapshot)?;
-        let refuse = |why: String| Err(Ignored(format!("persistentvolumeclaim {}/{} {why}", claim.namespace, claim.name)));
+        let refuse = |why: String| {
+            Err(Ignored(format!("persistentvolumeclaim {}/{} {why}", claim.namespace, claim.name)))
+        };
         if claim.deleting {
             return refuse("is being deleted".to_owned());
         }
@@ -43,15 +45,20 @@ pub(crate) fn validate(pod: &Pod, snapshot: &ClusterSnapshot) -> Result<(), Igno
         match &claim.volume {
             Some(name) => match snapshot.volumes.get(name) {
                 None => refuse(format!("names persistentvolume {name}, which does not exist")),
-                Some(volume) if volume.deleting => refuse(format!("names persistentvolume {name}, which is being deleted")),
-                Some(_) if !claim.bind_completed => refuse(format!("is not yet bound to persistentvolume {name}")),
+                Some(volume) if volume.deleting => {
+                    refuse(format!("names persistentvolume {name}, which is being deleted"))
+                }
+                Some(_) if !claim.bind_completed => {
+                    refuse(format!("is not yet bound to persistentvolume {name}"))
+                }
                 Some(_) => Ok(()),
             },
             None => match class_of(&claim, snapshot) {
                 Err(why) => refuse(why),
-                Ok(class) if class.binding == BindingMode::Immediate => {
-                    refuse(format!("is unbound and storageclass {} binds immediately: wait for its volume", class.name))
-                }
+                Ok(class) if class.binding == BindingMode::Immediate => refuse(format!(
+                    "is unbound and storageclass {} binds immediately: wait for its volume",
+                    class.name
+                )),
                 Ok(_) => Ok(()),
             },
         }
@@ -61,7 +68,10 @@ pub(crate) fn validate(pod: &Pod, snapshot: &ClusterSnapshot) -> Result<(), Igno
 fn class_of<'a>(claim: &VolumeClaim, snapshot: &'a ClusterSnapshot) -> Result<&'a StorageClass, String> {
     match claim.storage_class.as_ref().filter(|name| !name.is_empty()) {
         None => Err("is unbound and names no storageclass".to_owned()),
-        Some(name) => snapshot.storage_classes.get(name).ok_or_else(|| format!("names storageclass {name}, which does not exist")),
+        Some(name) => snapshot
+            .storage_classes
+            .get(name)
+            .ok_or_else(|| format!("names storageclass {name}, which does not exist")),
     }
 }
 
@@ -78,8 +88,11 @@ pub(crate) fn alternatives(pod: &Pod, snapshot: &ClusterSnapshot) -> Vec<Require
             combined = terms;
             continue;
         }
-        let all: Vec<RequirementSet> =
-            combined.iter().flat_map(|set| terms.iter().map(|term| set.intersect(term))).take(ALTERNATIVES_MAX).collect();
+        let all: Vec<RequirementSet> = combined
+            .iter()
+            .flat_map(|set| terms.iter().map(|term| set.intersect(term)))
+            .take(ALTERNATIVES_MAX)
+            .collect();
         let possible: Vec<_> = all.iter().filter(|set| set.contradiction().is_none()).cloned().collect();
         combined = if possible.is_empty() { all } else { possible };
     }
@@ -91,7 +104,11 @@ fn terms_of(claim: &VolumeClaim, snapshot: &ClusterSnapshot) -> Vec<RequirementS
         Some(volume) => volume
             .node_terms
             .iter()
-            .map(|term| term.iter().filter(|requirement| !volume.host_bound || &*requirement.key != HOSTNAME).collect())
+            .map(|term| {
+                term.iter()
+                    .filter(|requirement| !volume.host_bound || &*requirement.key != HOSTNAME)
+                    .collect()
+            })
             .collect(),
         None => class_of(claim, snapshot)
             .map(|class| class.topologies.iter().map(|term| term.iter().collect()).collect())

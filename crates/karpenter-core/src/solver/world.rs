@@ -11,7 +11,7 @@ use super::bits::Bits;
 use super::classes::{Class, ClassId, Level, accepts_taints};
 use super::domains;
 use super::problem::Problem;
-use super::resources::{Amounts, add, fits};
+use super::resources::{Amounts, add};
 use super::states::{StateId, States, TemplateId};
 use super::topology::{CounterId, RuleKind, Topology};
 use super::volumes::Attachment;
@@ -50,8 +50,12 @@ pub(crate) struct World<'p> {
     pub(crate) possible: Vec<Vec<u32>>,
     pub(crate) host_totals: Vec<u32>,
     remaining: Vec<Vec<(usize, i64)>>,
+    /// Columns the limits still allow, per template; all when `None`.
+    within_limits: Vec<Option<Arc<Bits>>>,
     nodes_remaining: Vec<Option<i64>>,
     pub(crate) tuning: Tuning,
+    /// Questions asked so far: the measure of work.
+    pub(crate) steps: u64,
 }
 
 /// A node under construction as it would be with one more pod.
@@ -84,7 +88,7 @@ impl<'p> World<'p> {
                 shares: Vec::new(),
             })
             .collect();
-        Self {
+        let mut world = Self {
             problem,
             states,
             places,
@@ -93,9 +97,15 @@ impl<'p> World<'p> {
             possible: problem.counts.clone(),
             host_totals: problem.host_totals.clone(),
             remaining: problem.templates.iter().map(|template| template.remaining.clone()).collect(),
+            within_limits: vec![None; problem.templates.len()],
             nodes_remaining: problem.templates.iter().map(|template| template.nodes_remaining).collect(),
             tuning,
+            steps: 0,
+        };
+        for template in 0..problem.templates.len() {
+            world.apply_limits(template);
         }
+        world
     }
 
     pub(crate) fn class(&self, id: ClassId) -> &'p Class {
@@ -109,14 +119,22 @@ impl<'p> World<'p> {
         accepts_taints(&class.spec.tolerations, &fixed.node.taints, level.tolerates_preferences)
             && fixed.satisfies(self.states.conditions(conditions))
             && (class.volume_alternatives.is_empty()
-                || class.volume_alternatives.iter().any(|sets| fixed.satisfies(self.states.conditions(*sets))))
+                || class
+                    .volume_alternatives
+                    .iter()
+                    .any(|sets| fixed.satisfies(self.states.conditions(*sets))))
+    }
+
+    /// Whether an existing node has the resources for one more pod.
+    pub(crate) fn has_room(&self, class: &Class, place: usize) -> bool {
+        class.amounts.iter().zip(&self.places[place].free).all(|(more, free)| more <= free)
     }
 
     /// Whether one more pod of the class fits on an existing node that suits it.
     pub(crate) fn on_place(&self, class: &Class, level: &Level, place: usize) -> bool {
         let used = &self.places[place];
         let fixed = &self.problem.places[place];
-        class.amounts.iter().zip(&used.free).all(|(more, free)| more <= free)
+        self.has_room(class, place)
             && !class.spec.host_ports.iter().any(|port| used.ports.iter().any(|taken| taken.conflicts(port)))
             && (fixed.node.volume_limits.is_empty() || attaches(fixed, &used.attached, &class.attachments))
             && self.host_rules_hold(class, level, |counter| {
@@ -131,15 +149,14 @@ impl<'p> World<'p> {
             Topology::Host => true,
             Topology::Label(key) => match labels[key as usize] {
                 Some(value) => domains::permits(self, rule, value),
-                None => matches!(rule.kind, RuleKind::AntiAffinity),
+                None => matches!(rule.kind, RuleKind::AntiAffinity { .. }),
             },
         });
         of_rules
             && class.refused_by.iter().all(|counter| match self.problem.counters.get(*counter).topology {
                 Topology::Host => true,
-                Topology::Label(key) => {
-                    labels[key as usize].is_none_or(|value| self.possible[*counter as usize][value as usize] == 0)
-                }
+                Topology::Label(key) => labels[key as usize]
+                    .is_none_or(|value| self.possible[*counter as usize][value as usize] == 0),
             })
     }
 
@@ -153,7 +170,7 @@ impl<'p> World<'p> {
                 let here = count(rule.counter);
                 match rule.kind {
                     RuleKind::Spread { max_skew, .. } => here + u32::from(rule.selects_itself) <= max_skew,
-                    RuleKind::AntiAffinity => here == 0,
+                    RuleKind::AntiAffinity { .. } => here == 0,
                     RuleKind::Affinity { .. } => {
                         here > 0 || (rule.selects_itself && self.host_totals[rule.counter as usize] == 0)
                     }
@@ -163,6 +180,7 @@ impl<'p> World<'p> {
 
     /// What an open node would become with one more pod; `Err(true)` when it can never take one again.
     pub(crate) fn on_bin(&mut self, class: &Class, level: &Level, index: usize) -> Result<Addition, bool> {
+        self.steps += 1;
         let bin = &self.bins[index];
         if !level.templates.contains(bin.template as usize) || bin.port_taken(class) {
             return Err(true);
@@ -173,7 +191,9 @@ impl<'p> World<'p> {
         let (state, position, load) = (bin.state, bin.position, bin.load.clone());
         let biggest = &self.states.get(state);
         // The state only narrows, so a load that no column of the present state carries never fits again.
-        if bin::cheapest(self.problem, biggest, bin.allowed.as_deref(), &load, &class.amounts, position).is_none() {
+        if bin::cheapest(self.problem, biggest, bin.allowed.as_deref(), &load, &class.amounts, position)
+            .is_none()
+        {
             return Err(true);
         }
         self.grow(class, level, index).ok_or(false)
@@ -186,7 +206,10 @@ impl<'p> World<'p> {
 
     /// What a new node of a template would become with its first pod.
     pub(crate) fn on_new(&mut self, class: &Class, level: &Level, template: TemplateId) -> Option<Addition> {
-        if !level.templates.contains(template as usize) || self.nodes_remaining[template as usize].is_some_and(|left| left <= 0) {
+        self.steps += 1;
+        if !level.templates.contains(template as usize)
+            || self.nodes_remaining[template as usize].is_some_and(|left| left <= 0)
+        {
             return None;
         }
         if !self.host_rules_hold(class, level, |_| 0) {
@@ -198,33 +221,41 @@ impl<'p> World<'p> {
         Some(self.tightened(class, template, addition))
     }
 
-    /// Columns whose capacity the pool's limits still allow.
-    fn within_limits(&self, template: TemplateId) -> Option<Arc<Bits>> {
-        let left = &self.remaining[template as usize];
-        if left.is_empty() {
-            return None;
-        }
-        let mut allowed = Bits::none(self.problem.columns.len());
-        for column in self.problem.templates[template as usize].types.iter() {
-            let capacity = &self.problem.columns.capacity[column];
-            if left.iter().all(|(resource, left)| capacity[*resource] <= *left) {
-                allowed.insert(column);
-            }
-        }
-        Some(Arc::new(allowed))
+    /// Columns whose capacity the pool's limits still allow; all when `None`.
+    pub(crate) fn within_limits(&self, template: TemplateId) -> Option<Arc<Bits>> {
+        self.within_limits[template as usize].clone()
+    }
+
+    /// Finds the columns the limits of a template still allow.
+    fn apply_limits(&mut self, template: usize) {
+        let left = &self.remaining[template];
+        let types = &self.problem.templates[template].types;
+        let capacity = &self.problem.columns.capacity;
+        let exceeds =
+            |column: &usize| left.iter().any(|(resource, left)| capacity[*column][*resource] > *left);
+        let excluded: Vec<usize> = types.iter().filter(exceeds).collect();
+        self.within_limits[template] = (!excluded.is_empty()).then(|| {
+            let mut allowed = types.clone();
+            excluded.into_iter().for_each(|column| allowed.remove(column));
+            Arc::new(allowed)
+        });
     }
 
     /// With a limited pool and tuning that says so, keeps only types about the size of the cheapest fitting one.
     fn tightened(&self, class: &Class, template: TemplateId, mut addition: Addition) -> Addition {
-        let (Some(slack), false) = (self.tuning.limit_slack, self.remaining[template as usize].is_empty()) else { return addition };
+        let (Some(slack), false) = (self.tuning.limit_slack, self.remaining[template as usize].is_empty())
+        else {
+            return addition;
+        };
         let state = self.states.get(addition.state);
-        let cheapest = &self.problem.columns.capacity[state.order.columns[addition.fit.position as usize].1 as usize];
+        let cheapest =
+            &self.problem.columns.capacity[state.order.columns[addition.fit.position as usize].1 as usize];
         let mut allowed = Bits::none(self.problem.columns.len());
         for (_, column) in bin::carrying(self.problem, state, addition.allowed.as_deref(), &class.amounts) {
             let capacity = &self.problem.columns.capacity[column as usize];
-            let close = self.remaining[template as usize]
-                .iter()
-                .all(|(resource, _)| capacity[*resource] <= cheapest[*resource].saturating_mul(i64::from(slack)));
+            let close = self.remaining[template as usize].iter().all(|(resource, _)| {
+                capacity[*resource] <= cheapest[*resource].saturating_mul(i64::from(slack))
+            });
             if close {
                 allowed.insert(column as usize);
             }
@@ -260,11 +291,12 @@ impl<'p> World<'p> {
     }
 
     /// Columns left after the pod's host ports and volumes are taken into account.
-    fn columns_left(&self, class: &Class, bin: &Bin) -> Option<Option<Arc<Bits>>> {
+    pub(crate) fn columns_left(&self, class: &Class, bin: &Bin) -> Option<Option<Arc<Bits>>> {
         let mut allowed = bin.allowed.clone();
         if !class.spec.host_ports.is_empty() {
             let template = &self.problem.templates[bin.template as usize];
-            let mut free = template.columns_with_free_ports(&class.spec.host_ports, self.problem.columns.len());
+            let mut free =
+                template.columns_with_free_ports(&class.spec.host_ports, self.problem.columns.len());
             if let Some(present) = &allowed {
                 free.and_with(present);
             }
@@ -272,7 +304,8 @@ impl<'p> World<'p> {
         }
         if !class.attachments.is_empty() {
             let attached: BTreeSet<Attachment> = bin.attached.union(&class.attachments).cloned().collect();
-            let mut able = allowed.as_deref().cloned().unwrap_or_else(|| Bits::all(self.problem.columns.len()));
+            let mut able =
+                allowed.as_deref().cloned().unwrap_or_else(|| Bits::all(self.problem.columns.len()));
             for column in 0..self.problem.columns.len() {
                 let limits = &self.problem.columns.instance_type(column as u32).volume_limits;
                 let over = |(driver, limit): (&Arc<str>, &u32)| {
@@ -292,7 +325,13 @@ impl<'p> World<'p> {
 
     /// Checks `minValues`: `None` when unmet, `Some(lowered)` with the numbers lowered where that is allowed.
     #[expect(clippy::option_option, reason = "unmet, met, and met only after lowering are three answers")]
-    fn min_values(&self, class: &Class, bin: &Bin, state: StateId, allowed: Option<&Bits>) -> Option<Option<smallvec::SmallVec<[(u16, u32); 2]>>> {
+    fn min_values(
+        &self,
+        class: &Class,
+        bin: &Bin,
+        state: StateId,
+        allowed: Option<&Bits>,
+    ) -> Option<Option<smallvec::SmallVec<[(u16, u32); 2]>>> {
         if bin.min_values.is_empty() {
             return Some(None);
         }
@@ -337,11 +376,15 @@ impl<'p> World<'p> {
         }
         let state = self.states.get(addition.state);
         let columns: Vec<u32> =
-            bin::carrying(self.problem, state, addition.allowed.as_deref(), &class.amounts).map(|(_, column)| column).collect();
+            bin::carrying(self.problem, state, addition.allowed.as_deref(), &class.amounts)
+                .map(|(_, column)| column)
+                .collect();
         for (resource, left) in &mut self.remaining[template as usize] {
-            let largest = columns.iter().map(|column| self.problem.columns.capacity[*column as usize][*resource]).max();
+            let largest =
+                columns.iter().map(|column| self.problem.columns.capacity[*column as usize][*resource]).max();
             *left -= largest.unwrap_or(0);
         }
+        self.apply_limits(template as usize);
     }
 
     fn commit_place(&mut self, id: ClassId, level: u8, place: usize) {
@@ -362,7 +405,10 @@ impl<'p> World<'p> {
     fn count_on_place(&mut self, counter: CounterId, place: usize) {
         let of = self.problem.counters.get(counter);
         let fixed = &self.problem.places[place];
-        if of.filter.is_some_and(|filter| !self.problem.filters[filter as usize].admits_place(fixed, &self.states)) {
+        if of
+            .filter
+            .is_some_and(|filter| !self.problem.filters[filter as usize].admits_place(fixed, &self.states))
+        {
             return;
         }
         match of.topology {
@@ -431,31 +477,35 @@ impl<'p> World<'p> {
         self.problem.templates.iter().enumerate().all(|(id, template)| {
             let of_template = || self.bins.iter().filter(|bin| bin.template as usize == id);
             let nodes = template.nodes_remaining.is_none_or(|left| of_template().count() as i64 <= left);
-            nodes && template.remaining.iter().all(|(resource, left)| {
-                let largest = |bin: &Bin| {
-                    let state = self.states.get(bin.state);
-                    let capacities = bin::carrying(self.problem, state, bin.allowed.as_deref(), &bin.load);
-                    capacities.map(|(_, column)| self.problem.columns.capacity[column as usize][*resource]).max().unwrap_or(0)
-                };
-                of_template().map(largest).sum::<i64>() <= *left
-            })
+            nodes
+                && template.remaining.iter().all(|(resource, left)| {
+                    let largest = |bin: &Bin| {
+                        let state = self.states.get(bin.state);
+                        let capacities =
+                            bin::carrying(self.problem, state, bin.allowed.as_deref(), &bin.load);
+                        capacities
+                            .map(|(_, column)| self.problem.columns.capacity[column as usize][*resource])
+                            .max()
+                            .unwrap_or(0)
+                    };
+                    of_template().map(largest).sum::<i64>() <= *left
+                })
         })
-    }
-
-    /// Whether one pod of the class fits on a column of the state at all.
-    pub(crate) fn fits_alone(&self, class: &Class, state: StateId) -> bool {
-        let of = self.states.get(state);
-        let room = &self.problem.templates[of.template as usize].room;
-        let nothing = Amounts::from_elem(0, self.problem.resources.len());
-        of.columns.iter().any(|column| fits(&nothing, &class.amounts, &room[column]))
     }
 }
 
 fn has_host_affinity(level: &Level) -> bool {
-    level.rules.iter().any(|rule| rule.topology == Topology::Host && matches!(rule.kind, RuleKind::Affinity { .. }))
+    level
+        .rules
+        .iter()
+        .any(|rule| rule.topology == Topology::Host && matches!(rule.kind, RuleKind::Affinity { .. }))
 }
 
-fn attaches(fixed: &super::nodes::Place, attached: &BTreeSet<Attachment>, more: &BTreeSet<Attachment>) -> bool {
+fn attaches(
+    fixed: &super::nodes::Place,
+    attached: &BTreeSet<Attachment>,
+    more: &BTreeSet<Attachment>,
+) -> bool {
     fixed.node.volume_limits.iter().all(|(driver, limit)| {
         let new = more.difference(attached).filter(|(name, _)| name == driver).count();
         new == 0 || attached.iter().filter(|(name, _)| name == driver).count() + new <= *limit as usize

@@ -1,0 +1,163 @@
+//! The first half of packing: every pod gets an existing node, or the domains of the new node it will run on.
+//!
+//! Deciding zones before nodes is what makes packing free: once a spread pod knows its zone, any node in that zone will do, and the
+//! order in which nodes are filled no longer matters. A [`Lot`] is a number of pods that will go to interchangeable new nodes.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+use super::bin::Share;
+use super::classes::{Class, ClassId, Level};
+use super::domains;
+use super::existing::Suited;
+use super::label_sets::{KeyId, LabelSets};
+use super::problem::Problem;
+use super::states::{ConditionsId, StateId, TemplateId, meet};
+use super::topology::{RuleKind, Topology};
+use super::world::{Addition, Target, World};
+
+/// Pods of one class that go to new nodes with the same conditions.
+#[derive(Clone, Debug)]
+pub(crate) struct Lot {
+    pub(crate) class: ClassId,
+    pub(crate) level: u8,
+    /// The pool a new node for them comes from.
+    pub(crate) template: TemplateId,
+    /// The state of a new node with one of them.
+    pub(crate) state: StateId,
+    /// What they ask of any node, their domains included.
+    pub(crate) conditions: ConditionsId,
+    pub(crate) count: u32,
+}
+
+/// Whether packing understands every rule of the problem. Pods that must share a node with others need the queue.
+pub(crate) fn packable(problem: &Problem<'_>) -> bool {
+    let beside_others = |level: &Level| {
+        level
+            .rules
+            .iter()
+            .any(|rule| rule.topology == Topology::Host && matches!(rule.kind, RuleKind::Affinity { .. }))
+    };
+    !problem.classes.iter().flat_map(|class| &class.levels).any(beside_others)
+        && (problem.options.min_values == crate::plan::MinValuesPolicy::Strict
+            || problem.templates.iter().all(|template| template.min_values.is_empty()))
+}
+
+/// Assigns every pod of the queue; returns the lots and the pods left over.
+pub(crate) fn assign(world: &mut World<'_>) -> (Vec<Lot>, Vec<Share>) {
+    let mut assigner = Assigner { suited: Suited::new(world), lots: Vec::new(), ids: FxHashMap::default() };
+    let mut queue: VecDeque<(ClassId, u32)> = world.problem.queue.iter().copied().collect();
+    let mut stuck = 0;
+    while let Some((class, count)) = queue.pop_front() {
+        let left = assigner.assign(world, class, count);
+        stuck = if left < count { 0 } else { stuck + 1 };
+        if left > 0 {
+            queue.push_back((class, left));
+        }
+        if stuck > 0 && stuck >= queue.len() {
+            break;
+        }
+    }
+    let left = queue.into_iter().map(|(class, count)| Share { class, level: 0, count }).collect();
+    (assigner.lots, left)
+}
+
+struct Assigner {
+    suited: Suited,
+    lots: Vec<Lot>,
+    ids: FxHashMap<(ClassId, u8, StateId), usize>,
+}
+
+impl Assigner {
+    /// Assigns pods of one class; returns how many found nothing.
+    fn assign(&mut self, world: &mut World<'_>, id: ClassId, count: u32) -> u32 {
+        let class = world.class(id);
+        let mut left = count;
+        while left > 0 {
+            let Some(taken) = self.assign_some(world, id, class, left) else { break };
+            left -= taken;
+        }
+        left
+    }
+
+    /// Assigns at least one pod, or finds that none can be.
+    fn assign_some(&mut self, world: &mut World<'_>, id: ClassId, class: &Class, count: u32) -> Option<u32> {
+        for (number, level) in class.levels.iter().enumerate().filter(|(_, level)| level.conditions.is_some())
+        {
+            if let Some(place) = self.suited.first(world, id, number) {
+                world.commit(id, number as u8, Target::Place(place));
+                return Some(1);
+            }
+            for template in 0..world.problem.templates.len() as TemplateId {
+                if let Some(addition) = world.on_new(class, level, template) {
+                    let many = if chooses_domains(world.problem, class, level) { 1 } else { count };
+                    self.add(world, (id, number as u8), template, &addition, many);
+                    return Some(many);
+                }
+            }
+        }
+        None
+    }
+
+    fn add(
+        &mut self,
+        world: &mut World<'_>,
+        (id, level): (ClassId, u8),
+        template: TemplateId,
+        addition: &Addition,
+        count: u32,
+    ) {
+        let class = world.class(id);
+        for counter in class.counted_by.iter().chain(&class.refuses) {
+            match world.problem.counters.get(*counter).topology {
+                Topology::Host => world.host_totals[*counter as usize] += count,
+                Topology::Label(_) => domains::count(world, *counter, addition.state, i64::from(count)),
+            }
+        }
+        let next = self.lots.len();
+        let index = *self.ids.entry((id, level, addition.state)).or_insert(next);
+        if index == next {
+            let conditions = conditions(world, class, level, addition.state);
+            self.lots.push(Lot { class: id, level, template, state: addition.state, conditions, count: 0 });
+        }
+        self.lots[index].count += count;
+    }
+}
+
+/// Whether each pod of the class may end up in another domain than the last.
+fn chooses_domains(problem: &Problem<'_>, class: &Class, level: &Level) -> bool {
+    level.rules.iter().any(|rule| rule.topology != Topology::Host)
+        || class.refused_by.iter().any(|counter| problem.counters.get(*counter).topology != Topology::Host)
+}
+
+/// The level's own conditions, with the domains and volume places found for it.
+fn conditions(world: &mut World<'_>, class: &Class, level: u8, state: StateId) -> ConditionsId {
+    let problem = world.problem;
+    let level = &class.levels[level as usize];
+    let of_level = level.conditions.expect("only possible levels are assigned");
+    let label_key = |topology| match topology {
+        Topology::Host => None,
+        Topology::Label(key) => Some(key),
+    };
+    let mut keys: Vec<KeyId> = level.rules.iter().filter_map(|rule| label_key(rule.topology)).collect();
+    keys.extend(
+        class.refused_by.iter().filter_map(|counter| label_key(problem.counters.get(*counter).topology)),
+    );
+    for alternative in &class.volume_alternatives {
+        keys.extend(world.states.conditions(*alternative).iter().map(|(key, _)| *key));
+    }
+    if keys.is_empty() {
+        return of_level;
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    let chosen: LabelSets = keys
+        .into_iter()
+        .filter_map(|key| world.states.get(state).set(key).map(|set| (key, set.clone())))
+        .filter(|(_, set)| !set.absent)
+        .collect();
+    let met =
+        meet(world.states.conditions(of_level), &chosen).expect("the state satisfies the level's conditions");
+    world.states.intern_conditions(met)
+}
