@@ -1,14 +1,15 @@
 //! Scores a solver on a directory of cases: `judge CASES RESULTS.jsonl`.
 //!
 //! `CASES` is a case file or a directory of them (read in name order); line i of `RESULTS.jsonl` answers case i.
-//! Prints a line per failing case, its reasons below, and a summary.
+//! Prints a line per failing case, its reasons below, a line per claim that lacks types upstream lists for the same
+//! pods, and a summary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
-use karpenter_checker::{Expected, Failure, PlanResult, Scenario, check, judge};
+use karpenter_checker::{Expected, Failure, PlanResult, Scenario, check, flexibility, judge};
 use serde::Deserialize;
 
 /// A bare scenario is examined for feasibility alone.
@@ -37,15 +38,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let lines: Vec<&str> = results.lines().filter(|line| !line.trim().is_empty()).collect();
     let mut tally: BTreeMap<String, usize> = BTreeMap::new();
     let mut right = 0;
+    let mut choice = Choice::default();
     for (file, line) in files.iter().zip(&lines) {
         let question: Question = serde_json::from_str(&fs::read_to_string(file)?)?;
         let result: PlanResult = serde_json::from_str(line)?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        choice.note(&name, &question, &result);
         let failures = failures(&question, &result);
         if failures.is_empty() {
             right += 1;
             continue;
         }
-        println!("FAIL {}", file.file_stem().unwrap_or_default().to_string_lossy());
+        println!("FAIL {name}");
         for failure in &failures {
             println!("     {failure}");
         }
@@ -56,8 +60,44 @@ fn main() -> Result<(), Box<dyn Error>> {
     if files.len() != lines.len() {
         println!("WARNING {} cases but {} results", files.len(), lines.len());
     }
+    choice.report();
     println!("{right} of {} right; failing cases by rule: {tally:?}", files.len());
     process::exit(i32::from(right != files.len()));
+}
+
+/// How many types claims list, ours and upstream's.
+#[derive(Default)]
+struct Choice {
+    ours: Vec<usize>,
+    upstream: Vec<usize>,
+    compared: usize,
+    thinner: usize,
+}
+
+impl Choice {
+    fn note(&mut self, name: &str, question: &Question, result: &PlanResult) {
+        let Question::Case { scenario, expected } = question else { return };
+        self.ours.extend(result.new_node_claims.iter().map(|claim| claim.instance_types.len()));
+        self.upstream.extend(expected.types_per_claim());
+        let flexibility = flexibility(expected, scenario, result);
+        self.compared += flexibility.compared;
+        self.thinner += flexibility.missing.len();
+        for missing in flexibility.missing {
+            println!("THIN {name} newNodeClaims[{}] lacks {:?}", missing.claim, missing.types);
+        }
+    }
+
+    fn report(&mut self) {
+        let median = |counts: &mut Vec<usize>| {
+            counts.sort_unstable();
+            counts.get(counts.len() / 2).copied().unwrap_or(0)
+        };
+        let (ours, upstream) = (median(&mut self.ours), median(&mut self.upstream));
+        println!(
+            "{} of {} comparable claims lack types; median types per claim {ours}, upstream {upstream}",
+            self.thinner, self.compared
+        );
+    }
 }
 
 fn rule(failure: &Failure) -> String {
