@@ -47,3 +47,11 @@ fn every_packed_file_can_be_read() {
     );
     assert_eq!(cases::disruption().count(), 80);
 }
+
+#[test]
+fn a_plan_for_another_scenario_is_refused_and_nothing_panics() {
+    let others = cases::upstream_plans().skip(7).filter(|plan| !plan.new_node_claims.is_empty());
+    for (case, plan) in cases::scheduling().zip(others) {
+        assert!(!check(&case.scenario(), &plan).is_empty(), "{}", case.name());
+    }
+}
