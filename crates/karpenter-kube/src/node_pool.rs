@@ -3,10 +3,9 @@
 use karpenter_api::labels::node_class_label;
 use karpenter_api::nodepool::NodeClassReference;
 use karpenter_api::{LabelRules, labels};
-use karpenter_core::cluster::NodePool;
+use karpenter_core::cluster::{Labels, NodePool};
 
 use crate::invalid::{At, Invalid, each};
-use crate::labels::{add_successors, to_labels};
 use crate::resources::resource_list;
 use crate::selector::api_requirement;
 use crate::taint::taints;
@@ -15,8 +14,9 @@ use crate::taint::taints;
 pub fn node_pool(object: &karpenter_api::NodePool, rules: &LabelRules) -> Result<NodePool, Invalid> {
     let template = &object.spec.template;
     let name = object.metadata.name.as_deref().unwrap_or_default();
-    let mut all = to_labels(template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref()));
-    add_successors(&mut all);
+    let written = template.metadata.iter().flat_map(|metadata| metadata.labels.iter().flatten());
+    let mut all: Labels =
+        written.map(|(key, value)| (rules.normalize(key).into(), value.as_str().into())).collect();
     all.insert(labels::NODEPOOL.into(), name.into());
     let (key, class) = node_class(&template.spec.node_class_ref);
     all.insert(key.into(), class.into());

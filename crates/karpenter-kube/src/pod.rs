@@ -4,6 +4,7 @@
 //! where it wants to be, [`volumes`] for the claims it mounts.
 
 mod affinity;
+mod refusal;
 pub mod requests;
 pub mod volumes;
 
@@ -18,6 +19,7 @@ use crate::interner::Interner;
 use crate::invalid::{At, Invalid, each};
 use crate::taint::tolerations;
 
+pub use refusal::refusal;
 use requests::{MissingRequests, effective_requests};
 use volumes::volume_refs;
 

@@ -60,8 +60,8 @@ pub struct Problem {
     pub options: SolverOptions,
     /// NodeOverlays left out because they contradict others.
     conflicting_node_overlays: Vec<String>,
-    /// Pods that do not wait for a node, by `namespace/name`, and why.
-    not_provisionable: Vec<(String, &'static str)>,
+    /// Pods that no node is planned for, by `namespace/name`, and why.
+    refused: Vec<(String, String)>,
     /// Which pod belongs to which group of the file.
     groups: Groups,
 }
@@ -84,7 +84,7 @@ fn problem(scenario: &Scenario<'_>) -> Result<Problem, Invalid> {
     let nodes = nodes::nodes(scenario, &types, &pools, &mut source)?;
     let mut pending = source.pending(&scenario.pod_groups).at("podGroups")?;
     buffers::add_virtual_pods(scenario, &mut pending, &mut source).at("capacityBuffers")?;
-    let (groups, not_provisionable) = source.finish();
+    let (groups, refused) = source.finish();
     let mut snapshot = ClusterSnapshot {
         node_pools: node_pools(&pools, &rules).at("nodePools")?,
         nodes,
@@ -105,7 +105,7 @@ fn problem(scenario: &Scenario<'_>) -> Result<Problem, Invalid> {
         snapshot,
         options: options(scenario).at("options")?,
         conflicting_node_overlays: conflicts.iter().map(|conflict| conflict.overlay.to_string()).collect(),
-        not_provisionable,
+        refused,
         groups,
     })
 }

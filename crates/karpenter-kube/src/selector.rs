@@ -67,6 +67,8 @@ pub fn requirement(
 ) -> Result<Requirement, Invalid> {
     let operator: Operator =
         operator.parse().map_err(|error| Invalid::new(format!("{error}"))).at("operator")?;
-    let values = values.unwrap_or_default().iter().map(String::as_str);
+    // Values beside an operator that takes none have no meaning.
+    let takes_values = !matches!(operator, Operator::Exists | Operator::DoesNotExist);
+    let values = values.filter(|_| takes_values).unwrap_or_default().iter().map(String::as_str);
     Ok(Requirement::new(rules.normalize(key), operator, values))
 }

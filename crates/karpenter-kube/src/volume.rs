@@ -82,9 +82,10 @@ fn driver_of(spec: &kube::PersistentVolumeSpec) -> Option<&str> {
 
 /// A storage class.
 pub fn storage_class(object: &storage::StorageClass, rules: &LabelRules) -> StorageClass {
+    // The API server fills the field in, so a missing one says nothing about the volumes of a real cluster.
     let binding = match object.volume_binding_mode.as_deref() {
-        Some("WaitForFirstConsumer") => BindingMode::WaitForFirstConsumer,
-        _ => BindingMode::Immediate,
+        Some("Immediate") => BindingMode::Immediate,
+        _ => BindingMode::WaitForFirstConsumer,
     };
     StorageClass {
         name: object.metadata.name.as_deref().unwrap_or_default().into(),

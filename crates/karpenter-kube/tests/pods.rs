@@ -39,6 +39,24 @@ fn pods_that_belong_to_a_node_or_have_one_are_ignored() {
 }
 
 #[test]
+fn pods_that_ask_for_something_badly_written_are_ignored_not_refused() {
+    let pod = json!({ "metadata": { "name": "odd" }, "spec": { "containers": [], "nodeSelector": { "a b": "c" } } });
+    let problem = loaded(&json!({ "podGroups": [{ "count": 2, "pod": pod }] }));
+    let outcome = outcome(&problem, &ProvisioningPlan::default());
+    assert!(problem.snapshot.pending.is_empty());
+    assert!(outcome.ignored["default/odd-1"].contains("\"a b\""), "{:?}", outcome.ignored);
+}
+
+#[test]
+fn the_status_of_a_running_pod_counts_by_the_name_of_its_container() {
+    let status = json!({ "containerStatuses": [{ "name": "c", "allocatedResources": { "cpu": "3" } }] });
+    let spec = json!({ "containers": [{ "resources": { "requests": { "cpu": "1" } } }] });
+    let group = json!({ "pod": { "metadata": { "name": "resized" }, "spec": spec, "status": status } });
+    let problem = loaded(&json!({ "nodes": [{ "name": "n", "podGroups": [group] }] }));
+    assert_eq!(problem.snapshot.nodes[0].pods[0].spec.requests.get("cpu").to_string(), "3");
+}
+
+#[test]
 fn running_pods_are_named_after_their_node() {
     let group = json!({ "count": 2, "pod": { "metadata": { "name": "web", "namespace": "shop" } } });
     let problem = loaded(&json!({ "nodes": [{ "name": "node-1", "podGroups": [group] }] }));

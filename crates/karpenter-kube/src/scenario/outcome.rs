@@ -134,7 +134,7 @@ pub fn outcome(problem: &Problem, plan: &ProvisioningPlan) -> Outcome {
     let unschedulable = plan.unschedulable.iter();
     let mut ignored: BTreeMap<String, String> =
         plan.ignored.iter().map(|(index, why)| (pod_key(plan, *index), why.to_string())).collect();
-    ignored.extend(problem.not_provisionable.iter().map(|(pod, why)| (pod.clone(), (*why).to_owned())));
+    ignored.extend(problem.refused.iter().cloned());
     let mut existing_nodes: Vec<ExistingNode> = plan
         .existing
         .iter()

@@ -19,6 +19,9 @@ use crate::pod::volumes::{has_ephemeral, volume_refs};
 /// The most pods one scenario may hold, so that a slip in a count is refused instead of filling the memory.
 const PODS_MAX: usize = 2_000_000;
 
+/// The name of every pod's first container, by which a status can refer to it.
+const CONTAINER: &str = "c";
+
 /// The age of every pod that does not say otherwise.
 const POD_AGE: SignedDuration = SignedDuration::from_mins(10);
 
@@ -50,22 +53,14 @@ pub(super) struct PodSource<'a> {
     rules: &'a LabelRules,
     interner: &'a mut Interner,
     groups: Groups,
-    not_provisionable: Vec<(String, &'static str)>,
+    refused: Vec<(String, String)>,
     total: usize,
 }
 
 impl<'a> PodSource<'a> {
     pub(super) fn new(now: Timestamp, rules: &'a LabelRules, interner: &'a mut Interner) -> Self {
         let created = now.checked_sub(POD_AGE).unwrap_or(Timestamp::MIN);
-        Self {
-            now,
-            created,
-            rules,
-            interner,
-            groups: Groups::default(),
-            not_provisionable: Vec::new(),
-            total: 0,
-        }
+        Self { now, created, rules, interner, groups: Groups::default(), refused: Vec::new(), total: 0 }
     }
 
     pub(super) fn interner(&mut self) -> &mut Interner {
@@ -77,8 +72,8 @@ impl<'a> PodSource<'a> {
     }
 
     /// What was learnt on the way: groups, and pods that do not wait for a node.
-    pub(super) fn finish(self) -> (Groups, Vec<(String, &'static str)>) {
-        (self.groups, self.not_provisionable)
+    pub(super) fn finish(self) -> (Groups, Vec<(String, String)>) {
+        (self.groups, self.refused)
     }
 
     /// The pods that wait for a node.
@@ -89,15 +84,14 @@ impl<'a> PodSource<'a> {
             let status = object.status.get_or_insert_default();
             status.phase = Some("Pending".to_owned());
             status.conditions = Some(vec![scheduling_condition()]);
-            let template = self.converted(&object, index)?;
-            let expanded = expand(&template, object.spec.as_ref(), count(group), "");
-            if pod::is_provisionable(&object) {
-                pods.extend(expanded);
-                let group = self.group(&template);
-                self.groups.pending.push((pods.len(), group));
-            } else {
-                self.not_provisionable.extend(expanded.map(|pod| (pod.key(), "not provisionable")));
+            if let Some(reason) = self.refusal(&object) {
+                self.refuse(&object, count(group), &reason);
+                continue;
             }
+            let template = self.converted(&object, index)?;
+            pods.extend(expand(&template, object.spec.as_ref(), count(group), ""));
+            let group = self.group(&template);
+            self.groups.pending.push((pods.len(), group));
         }
         Ok(pods)
     }
@@ -162,8 +156,26 @@ impl<'a> PodSource<'a> {
         let mut object = group.pod().at_index(index)?;
         object.metadata.namespace.take_if(|namespace| namespace.is_empty());
         object.metadata.creation_timestamp.get_or_insert(Time(self.created));
-        object.spec.get_or_insert_default();
+        let spec = object.spec.get_or_insert_default();
+        if let Some(container) = spec.containers.first_mut() {
+            CONTAINER.clone_into(&mut container.name);
+        }
         Ok(object)
+    }
+
+    /// Why the group's pods are not planned for, if they are not.
+    fn refusal(&self, object: &kube::Pod) -> Option<String> {
+        if !pod::is_provisionable(object) {
+            return Some("the pod does not wait for a node, or belongs to one".to_owned());
+        }
+        object.spec.as_ref().and_then(|spec| pod::refusal(spec, self.rules))
+    }
+
+    fn refuse(&mut self, object: &kube::Pod, count: usize, reason: &str) {
+        let namespace = object.metadata.namespace.as_deref().unwrap_or("default");
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        self.refused
+            .extend((0..count).map(|index| (format!("{namespace}/{name}-{index}"), reason.to_owned())));
     }
 
     fn converted(&mut self, object: &kube::Pod, index: usize) -> Result<Pod, Invalid> {
