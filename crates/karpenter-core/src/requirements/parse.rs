@@ -48,11 +48,11 @@ impl FromStr for Operator {
     type Err = RequirementError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .iter()
-            .find(|(name, _)| *name == text)
-            .map(|(_, operator)| *operator)
-            .ok_or_else(|| RequirementError(format!("operator {text:?} is not one of In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte")))
+        Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, operator)| *operator).ok_or_else(|| {
+            RequirementError(format!(
+                "operator {text:?} is not one of In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte"
+            ))
+        })
     }
 }
 
@@ -79,7 +79,12 @@ impl Requirement {
         operator: Operator,
         values: impl IntoIterator<Item = V>,
     ) -> Self {
-        Self { key: key.into(), operator, values: values.into_iter().map(Into::into).collect(), min_values: None }
+        Self {
+            key: key.into(),
+            operator,
+            values: values.into_iter().map(Into::into).collect(),
+            min_values: None,
+        }
     }
 
     /// Checks the number and form of the values.
@@ -91,7 +96,9 @@ impl Requirement {
         if operator.is_numeric() {
             let is_count = |value: &Arc<str>| value.parse::<i64>().is_ok_and(|n| n >= 0);
             if values.len() != 1 || !values.iter().all(is_count) {
-                return Err(RequirementError(format!("{key} with operator {operator} needs a single non-negative integer")));
+                return Err(RequirementError(format!(
+                    "{key} with operator {operator} needs a single non-negative integer"
+                )));
             }
         }
         if matches!(operator, Operator::Exists | Operator::DoesNotExist) && !values.is_empty() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::parse::{Operator, Requirement};
+use super::parse::Requirement;
 use super::value_set::ValueSet;
 
 /// One [`ValueSet`] per label key; a key that is not listed accepts anything.
@@ -59,7 +59,8 @@ impl RequirementSet {
         self.keys.iter().all(|(key, set)| set.accepts(label(key)))
     }
 
-    /// The set as requirements, as a NodeClaim would list them: `Gt` and `Lt` appear as `Gte` and `Lte`.
+    /// The set as requirements, as a NodeClaim would list them; read again they mean the same. `Gt` and `Lt` appear as `Gte`
+    /// and `Lte`, and one key may need several lines.
     pub fn to_requirements(&self) -> Vec<Requirement> {
         self.keys.iter().flat_map(|(key, set)| requirements_of(key, set)).collect()
     }
@@ -75,27 +76,12 @@ impl<'a> FromIterator<&'a Requirement> for RequirementSet {
     }
 }
 
-fn requirements_of(key: &Arc<str>, set: &ValueSet) -> Vec<Requirement> {
-    let of = |operator, values: Vec<Arc<str>>| Requirement { key: key.clone(), operator, values, min_values: None };
-    if let Some(values) = set.values() {
-        let values: Vec<_> = values.cloned().collect();
-        let operator = if values.is_empty() { Operator::DoesNotExist } else { Operator::In };
-        return vec![of(operator, values)];
-    }
-    let excluded: Vec<_> = set.excluded().into_iter().flatten().cloned().collect();
-    let (at_least, at_most) = set.bounds();
-    let mut all = Vec::new();
-    if let Some(bound) = at_least {
-        all.push(of(Operator::Gte, vec![bound.to_string().into()]));
-    }
-    if let Some(bound) = at_most {
-        all.push(of(Operator::Lte, vec![bound.to_string().into()]));
-    }
-    if !excluded.is_empty() {
-        all.push(of(Operator::NotIn, excluded));
-    }
-    if all.is_empty() && !set.allows_absent() {
-        all.push(of(Operator::Exists, Vec::new()));
-    }
-    all
+fn requirements_of(key: &Arc<str>, set: &ValueSet) -> impl Iterator<Item = Requirement> + use<> {
+    let key = key.clone();
+    set.written().into_iter().map(move |(operator, values)| Requirement {
+        key: key.clone(),
+        operator,
+        values,
+        min_values: None,
+    })
 }

@@ -1,4 +1,7 @@
 //! The meaning of requirements on one label key: acceptable values, integer bounds, and whether the label may be absent.
+//!
+//! Values are text; a bound accepts the text of an integer, leading zeros included (`Gt 4` accepts `05`), as Kubernetes does.
+//! No label value starts with a sign, so there is nothing below zero: `Lt 0` accepts nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,8 +10,9 @@ use super::parse::Operator;
 
 /// The label values one key may take, and whether the key may be missing.
 ///
-/// `listed` holds the acceptable values, or the unacceptable ones when `complement` is set. Bounds are inclusive and only
-/// integers lie within them. The empty set with `absent == false` is a contradiction: no node can ever satisfy it.
+/// `listed` holds the acceptable values, or the unacceptable ones when `complement` is set. Bounds are inclusive, only integers
+/// lie within them, and only a complement has them; `absent` is never set beside them. The empty set with `absent == false` is
+/// a contradiction: no node can ever satisfy it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueSet {
     listed: BTreeSet<Arc<str>>,
@@ -90,14 +94,30 @@ impl ValueSet {
         Self { listed, complement, at_least, at_most, absent: self.absent && other.absent }.normalized()
     }
 
+    /// Whether something is acceptable to both: the same as asking whether their intersection is no contradiction, without
+    /// building it where one side lists its values.
+    pub fn meets(&self, other: &Self) -> bool {
+        if self.absent && other.absent {
+            return true;
+        }
+        match (self.complement, other.complement) {
+            (true, true) => !self.intersect(other).is_contradiction(),
+            (true, false) => other.listed.iter().any(|value| self.contains(value)),
+            (false, _) => self.listed.iter().any(|value| other.contains(value)),
+        }
+    }
+
     /// Whether no value at all is acceptable and absence is not either.
+    ///
+    /// A range from which every integer is excluded counts as empty: the same integers with leading zeros would be within it,
+    /// but unless somebody lists such a value, nobody means it.
     pub fn is_contradiction(&self) -> bool {
         !self.absent && !self.has_values()
     }
 
     /// Whether some value is acceptable.
     pub fn has_values(&self) -> bool {
-        self.complement || !self.listed.is_empty()
+        self.is_open() || (!self.complement && !self.listed.is_empty())
     }
 
     /// Whether a node without the label is acceptable.
@@ -117,12 +137,13 @@ impl ValueSet {
 
     /// The finite list of acceptable values, when there is one.
     pub fn values(&self) -> Option<impl ExactSizeIterator<Item = &Arc<str>>> {
-        (!self.complement).then(|| self.listed.iter())
+        let acceptable = if self.complement { 0 } else { self.listed.len() };
+        (!self.is_open()).then(|| self.listed.iter().take(acceptable))
     }
 
     /// The values excluded from an otherwise open set, when it is open.
     pub fn excluded(&self) -> Option<impl ExactSizeIterator<Item = &Arc<str>>> {
-        self.complement.then(|| self.listed.iter())
+        self.is_open().then(|| self.listed.iter())
     }
 
     /// Every value named in the set, acceptable or excluded.
@@ -147,28 +168,59 @@ impl ValueSet {
         (self.at_least, self.at_most)
     }
 
+    /// The set as operators and values, which combined mean the same again. `Gt` and `Lt` come out as `Gte` and `Lte`.
+    pub(super) fn written(&self) -> Vec<(Operator, Vec<Arc<str>>)> {
+        let listed = || self.listed.iter().cloned().collect();
+        match (self.complement, self.listed.is_empty(), self.absent) {
+            (false, false, _) => return vec![(Operator::In, listed())],
+            (false, true, true) => return vec![(Operator::DoesNotExist, Vec::new())],
+            // No single line accepts nothing at all; `DoesNotExist` alone would accept nodes without the label.
+            (false, true, false) => {
+                return vec![(Operator::Exists, Vec::new()), (Operator::DoesNotExist, Vec::new())];
+            }
+            (true, ..) => {}
+        }
+        let bound =
+            |operator, bound: Option<i64>| bound.map(|bound| (operator, vec![bound.to_string().into()]));
+        let mut lines: Vec<_> = bound(Operator::Gte, self.at_least).into_iter().collect();
+        lines.extend(bound(Operator::Lte, self.at_most));
+        if lines.is_empty() && !self.absent {
+            lines.push((Operator::Exists, Vec::new()));
+        }
+        if !self.listed.is_empty() {
+            lines.push((Operator::NotIn, listed()));
+        }
+        lines
+    }
+
     fn is_bounded(&self) -> bool {
         self.at_least.is_some() || self.at_most.is_some()
+    }
+
+    /// Whether values that nobody mentions are acceptable.
+    fn is_open(&self) -> bool {
+        self.complement && !self.excludes_whole_range()
     }
 
     fn within_bounds(&self, value: &str) -> bool {
         if !self.is_bounded() {
             return true;
         }
-        value.parse::<i64>().is_ok_and(|n| {
+        integer(value).is_some_and(|n| {
             self.at_least.is_none_or(|bound| n >= bound) && self.at_most.is_none_or(|bound| n <= bound)
         })
     }
 
-    /// Drops what bounds make redundant, so that equal sets are equal values.
+    /// Drops what bounds make redundant.
     fn normalized(mut self) -> Self {
         if !self.is_bounded() {
             return self;
         }
-        let empty_range = matches!((self.at_least, self.at_most), (Some(low), Some(high)) if low > high);
-        let kept: BTreeSet<_> = self.listed.iter().filter(|value| self.within_bounds(value)).cloned().collect();
+        self.at_least = self.at_least.map(|bound| bound.max(0));
+        let kept: BTreeSet<_> =
+            self.listed.iter().filter(|value| self.within_bounds(value)).cloned().collect();
         self.listed = kept;
-        if empty_range || self.excludes_whole_range() {
+        if self.at_most.is_some_and(|high| high < self.at_least.unwrap_or(0)) {
             self.listed.clear();
             self.complement = false;
         }
@@ -179,10 +231,20 @@ impl ValueSet {
         self
     }
 
-    /// Whether an open set with both bounds excludes every integer between them.
+    /// Whether bounds are there and every integer between them is excluded.
     fn excludes_whole_range(&self) -> bool {
-        let (true, Some(low), Some(high)) = (self.complement, self.at_least, self.at_most) else { return false };
+        if !(self.complement && self.is_bounded()) {
+            return false;
+        }
+        let (low, high) = (self.at_least.unwrap_or(0), self.at_most.unwrap_or(i64::MAX));
         let width = i128::from(high) - i128::from(low) + 1;
-        width <= self.listed.len() as i128 && (low..=high).all(|n| self.listed.contains(n.to_string().as_str()))
+        width <= self.listed.len() as i128
+            && (low..=high).all(|n| self.listed.contains(n.to_string().as_str()))
     }
+}
+
+/// The integer a label value spells.
+fn integer(value: &str) -> Option<i64> {
+    let is_plain = value.bytes().all(|byte| byte.is_ascii_digit());
+    if is_plain { value.parse().ok() } else { None }
 }
