@@ -1,12 +1,19 @@
 //! NodeOverlays: operators' corrections of prices and capacities, applied to the catalog before anything is planned.
+//!
+//! Overlays are taken heaviest first, ties by name, later letters first. For one offering the first overlay that sets its price
+//! wins, for one type the first that sets a capacity resource. Two overlays of the same weight may not decide the same thing,
+//! not even alike: the later one is left out of every NodePool. Types that no overlay touches stay the very same objects, and a
+//! type that is changed alike in several pools stays shared between them. Start at [`apply_overlays`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_quantity::ResourceList;
+use rustc_hash::FxHashMap;
 
-use super::Catalog;
+use super::{Catalog, InstanceType, NODE_POOL, Offering};
 use crate::cluster::NodePool;
-use crate::requirements::Requirement;
+use crate::requirements::{Requirement, RequirementSet, ValueSet};
 
 /// How an overlay changes a price.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +24,18 @@ pub enum OverlayPrice {
     Add(f64),
     /// So many percent more, or less when negative.
     Percent(f64),
+}
+
+impl OverlayPrice {
+    /// The price it makes of `price`, never below zero.
+    fn applied_to(self, price: f64) -> f64 {
+        let changed = match self {
+            Self::Absolute(absolute) => absolute,
+            Self::Add(amount) => price + amount,
+            Self::Percent(percent) => price * (1.0 + percent / 100.0),
+        };
+        changed.max(0.0)
+    }
 }
 
 /// A NodeOverlay.
@@ -34,7 +53,7 @@ pub struct NodeOverlay {
     pub capacity: ResourceList,
 }
 
-/// An overlay that was left out because another of the same weight says something else about the same thing.
+/// An overlay that was left out because another of the same weight already decides the same price or capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConflict {
     /// The overlay left out.
@@ -42,7 +61,191 @@ pub struct OverlayConflict {
 }
 
 /// The catalog with the overlays applied, and the overlays left out because they conflict.
-pub fn apply_overlays(catalog: &Catalog, pools: &[Arc<NodePool>], overlays: &[NodeOverlay]) -> (Catalog, Vec<OverlayConflict>) {
-    let _ = (pools, overlays);
-    (catalog.clone(), Vec::new())
+pub fn apply_overlays(
+    catalog: &Catalog,
+    pools: &[Arc<NodePool>],
+    overlays: &[NodeOverlay],
+) -> (Catalog, Vec<OverlayConflict>) {
+    let mut ordered: Vec<&NodeOverlay> = overlays.iter().collect();
+    ordered.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name)));
+    let labels: Vec<PoolLabels> = pools.iter().map(|pool| PoolLabels::new(pool, catalog)).collect();
+    let mut edits = Edits::default();
+    let mut conflicts = Vec::new();
+    for (rank, overlay) in ordered.iter().enumerate() {
+        let matches = matches(overlay, &labels);
+        if edits.conflict(overlay, &matches) {
+            conflicts.push(OverlayConflict { overlay: overlay.name.clone() });
+        } else {
+            edits.add(Rank(rank), overlay, matches);
+        }
+    }
+    (edits.apply(catalog, &labels, &ordered), conflicts)
+}
+
+/// A pool as overlays see it: its name and labels, not its requirements.
+struct PoolLabels<'a> {
+    name: &'a Arc<str>,
+    labels: RequirementSet,
+    types: &'a [Arc<InstanceType>],
+}
+
+impl<'a> PoolLabels<'a> {
+    fn new(pool: &'a NodePool, catalog: &'a Catalog) -> Self {
+        let mut labels = RequirementSet::default();
+        labels.add(NODE_POOL.into(), &ValueSet::only([pool.name.clone()]));
+        for (key, value) in &pool.labels {
+            labels.add(key.clone(), &ValueSet::only([value.clone()]));
+        }
+        Self { name: &pool.name, labels, types: catalog.types(&pool.name) }
+    }
+}
+
+/// A type of a pool: positions in the list of pools and in the pool's types.
+type TypeOfPool = (usize, usize);
+
+/// A type that an overlay selects, and the positions of the offerings it selects.
+struct Match {
+    subject: TypeOfPool,
+    offerings: Vec<usize>,
+}
+
+/// All types of all pools that the overlay selects: those with at least one offering it selects.
+fn matches(overlay: &NodeOverlay, pools: &[PoolLabels<'_>]) -> Vec<Match> {
+    let wanted: RequirementSet = overlay.requirements.iter().collect();
+    let mut found = Vec::new();
+    for (pool_index, pool) in pools.iter().enumerate() {
+        for (type_index, instance_type) in pool.types.iter().enumerate() {
+            if !selects(&wanted, &pool.labels, &instance_type.requirements) {
+                continue;
+            }
+            let offerings = instance_type.offerings.iter().enumerate();
+            let selected = offerings.filter(|(_, offering)| selects_offering(&wanted, offering));
+            let offerings: Vec<usize> = selected.map(|(index, _)| index).collect();
+            if !offerings.is_empty() {
+                found.push(Match { subject: (pool_index, type_index), offerings });
+            }
+        }
+    }
+    found
+}
+
+/// Whether nodes of the type in the pool can have every wanted label. A label neither of them defines is taken as missing.
+fn selects(wanted: &RequirementSet, pool: &RequirementSet, instance_type: &RequirementSet) -> bool {
+    wanted.iter().all(|(key, wanted)| match (pool.get(key), instance_type.get(key)) {
+        (None, None) => wanted.allows_absent(),
+        (Some(defined), None) | (None, Some(defined)) => defined.meets(wanted),
+        (Some(label), Some(own)) => label.intersect(own).meets(wanted),
+    })
+}
+
+/// Whether the offering agrees with what is wanted of the labels it is about.
+fn selects_offering(wanted: &RequirementSet, offering: &Offering) -> bool {
+    offering
+        .requirements
+        .iter()
+        .all(|(key, offered)| wanted.get(key).is_none_or(|wanted| offered.meets(wanted)))
+}
+
+/// Position of an overlay in the order in which overlays are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Rank(usize);
+
+/// Who decides about one price or one resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Decision {
+    winner: Rank,
+    /// Weight of the last overlay that had a say: as weights only fall, another of this weight is a conflict.
+    last_weight: i32,
+}
+
+/// What happens to one type of one pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct TypeEdit {
+    /// By position of the offering.
+    prices: BTreeMap<usize, Decision>,
+    /// By resource name.
+    capacity: BTreeMap<String, Decision>,
+}
+
+/// What happens to all types of all pools.
+#[derive(Default)]
+struct Edits {
+    by_type: FxHashMap<TypeOfPool, TypeEdit>,
+}
+
+impl Edits {
+    /// Whether an overlay taken before, of the same weight, decides about one of the same things.
+    fn conflict(&self, overlay: &NodeOverlay, matches: &[Match]) -> bool {
+        let taken = |decision: Option<&Decision>| {
+            decision.is_some_and(|decision| decision.last_weight == overlay.weight)
+        };
+        matches.iter().any(|found| {
+            let Some(edit) = self.by_type.get(&found.subject) else { return false };
+            let price =
+                overlay.price.is_some() && found.offerings.iter().any(|index| taken(edit.prices.get(index)));
+            price || overlay.capacity.names().any(|name| taken(edit.capacity.get(name)))
+        })
+    }
+
+    fn add(&mut self, rank: Rank, overlay: &NodeOverlay, matches: Vec<Match>) {
+        if overlay.price.is_none() && overlay.capacity.is_empty() {
+            return;
+        }
+        let first = Decision { winner: rank, last_weight: overlay.weight };
+        for found in matches {
+            let edit = self.by_type.entry(found.subject).or_default();
+            if overlay.price.is_some() {
+                for index in found.offerings {
+                    edit.prices.entry(index).or_insert(first).last_weight = overlay.weight;
+                }
+            }
+            for name in overlay.capacity.names() {
+                edit.capacity.entry(name.to_owned()).or_insert(first).last_weight = overlay.weight;
+            }
+        }
+    }
+
+    fn apply(mut self, catalog: &Catalog, pools: &[PoolLabels<'_>], ordered: &[&NodeOverlay]) -> Catalog {
+        let mut result = catalog.clone();
+        let mut changed: FxHashMap<(*const InstanceType, TypeEdit), Arc<InstanceType>> = FxHashMap::default();
+        for (pool_index, pool) in pools.iter().enumerate() {
+            let mut any = false;
+            let types = pool.types.iter().enumerate().map(|(type_index, instance_type)| {
+                let Some(edit) = self.by_type.remove(&(pool_index, type_index)) else {
+                    return instance_type.clone();
+                };
+                any = true;
+                let key = (Arc::as_ptr(instance_type), edit);
+                changed
+                    .entry(key)
+                    .or_insert_with_key(|(_, edit)| Arc::new(edited(instance_type, edit, ordered)))
+                    .clone()
+            });
+            let types: Arc<[Arc<InstanceType>]> = types.collect();
+            if any {
+                result.by_pool.insert(pool.name.clone(), types);
+            }
+        }
+        result
+    }
+}
+
+/// The type with its prices and capacity changed, and everything else as it was.
+fn edited(instance_type: &InstanceType, edit: &TypeEdit, ordered: &[&NodeOverlay]) -> InstanceType {
+    let mut result = instance_type.clone();
+    for (index, decision) in &edit.prices {
+        let offering = &mut result.offerings[*index];
+        if let Some(price) = ordered[decision.winner.0].price {
+            offering.price = price.applied_to(offering.price);
+        }
+    }
+    for (name, decision) in &edit.capacity {
+        let quantity = ordered[decision.winner.0].capacity.get(name);
+        result.capacity.insert(name.as_str(), quantity);
+        for capacity in result.offerings.iter_mut().filter_map(|offering| offering.capacity_override.as_mut())
+        {
+            capacity.insert(name.as_str(), quantity);
+        }
+    }
+    result
 }
