@@ -53,3 +53,36 @@ fn with_template_affinity(live: &PodSpec, template: Option<&PodSpec>) -> PodSpec
     nodes.required_during_scheduling_ignored_during_execution = required;
     unpinned
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_live_pod_gives_the_requests_and_the_template_the_affinity() {
+        let affinity = |key: &str| {
+            let term = json!({ "matchExpressions": [{ "key": key, "operator": "Exists" }] });
+            let required = json!({ "nodeSelectorTerms": [term] });
+            json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": required } })
+        };
+        let container = |cpu: &str| json!([{ "name": "c", "resources": { "requests": { "cpu": cpu } } }]);
+        let object = serde_json::from_value(json!({
+            "metadata": { "name": "agent", "namespace": "kube-system" },
+            "spec": { "template": { "spec": { "containers": container("1"), "affinity": affinity("wanted") } } },
+        }))
+        .unwrap();
+        let live = json!({ "spec": { "containers": container("2"), "affinity": affinity("pinned") } });
+        let live: Pod = serde_json::from_value(live).unwrap();
+        let converted =
+            |newest| daemon_set(&object, newest, &LabelRules::default(), &mut Interner::default()).unwrap();
+        let (made, running) = (converted(None), converted(Some(&live)));
+        assert_eq!(&*made.name, "kube-system/agent");
+        assert_eq!(made.spec.requests.get("cpu").to_string(), "1");
+        assert_eq!(running.spec.requests.get("cpu").to_string(), "2");
+        for daemon_set in [made, running] {
+            assert_eq!(&*daemon_set.spec.required_terms[0][0].key, "wanted");
+        }
+    }
+}

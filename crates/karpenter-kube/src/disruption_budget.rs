@@ -34,3 +34,33 @@ fn never_allows(spec: &policy::PodDisruptionBudgetSpec) -> bool {
     };
     is(&spec.max_unavailable, Some(0), "0%") || is(&spec.min_available, None, "100%")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn only_a_spec_that_can_never_let_a_pod_go_blocks_for_good() {
+        let blocks = |spec: Value| {
+            let object = serde_json::from_value(json!({ "spec": spec })).unwrap();
+            disruption_budget(&object).unwrap().never_allows
+        };
+        for blocking in [
+            json!({ "maxUnavailable": 0 }),
+            json!({ "maxUnavailable": "0%" }),
+            json!({ "minAvailable": "100%" }),
+        ] {
+            assert!(blocks(blocking.clone()), "{blocking}");
+        }
+        for allowing in [
+            json!({ "maxUnavailable": 1 }),
+            json!({ "minAvailable": 100 }),
+            json!({ "minAvailable": "99%" }),
+            json!({}),
+        ] {
+            assert!(!blocks(allowing.clone()), "{allowing}");
+        }
+    }
+}

@@ -108,3 +108,50 @@ fn topology_term(term: &kube::TopologySelectorTerm, rules: &LabelRules) -> Vec<R
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn volume(spec: &Value) -> PersistentVolume {
+        let object = serde_json::from_value(json!({ "metadata": { "name": "pv" }, "spec": spec })).unwrap();
+        persistent_volume(&object, &LabelRules::default()).unwrap()
+    }
+
+    #[test]
+    fn volumes_of_built_in_plugins_are_attached_by_their_csi_drivers() {
+        let driver = |spec: Value| volume(&spec).driver.map(|driver| driver.to_string());
+        assert_eq!(driver(json!({ "csi": { "driver": "d", "volumeHandle": "h" } })).as_deref(), Some("d"));
+        let ebs = driver(json!({ "awsElasticBlockStore": { "volumeID": "v" } }));
+        assert_eq!(ebs.as_deref(), Some("ebs.csi.aws.com"));
+        assert_eq!(driver(json!({ "nfs": { "path": "/", "server": "s" } })), None);
+        assert_eq!(csi_driver("kubernetes.io/gce-pd"), "pd.csi.storage.gke.io");
+        assert_eq!(csi_driver("example.com/own"), "example.com/own");
+    }
+
+    #[test]
+    fn the_place_of_a_volume_is_read_under_the_current_names_of_labels() {
+        let line = json!({ "key": "topology.ebs.csi.aws.com/zone", "operator": "In", "values": ["zone-a"] });
+        let terms = json!([{ "matchExpressions": [line] }]);
+        let found = volume(
+            &json!({ "local": { "path": "/" }, "nodeAffinity": { "required": { "nodeSelectorTerms": terms } } }),
+        );
+        assert_eq!(&*found.node_terms[0][0].key, "topology.kubernetes.io/zone");
+        assert!(found.host_bound);
+    }
+
+    #[test]
+    fn a_claim_says_what_it_is_bound_to_and_whether_that_is_lost() {
+        let object = serde_json::from_value(json!({
+            "metadata": { "name": "c", "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
+            "spec": { "volumeName": "pv", "storageClassName": "" },
+            "status": { "phase": "Lost" },
+        }))
+        .unwrap();
+        let claim = volume_claim(&object);
+        assert_eq!((claim.volume.as_deref(), claim.storage_class.as_deref()), (Some("pv"), Some("")));
+        assert!(claim.bind_completed && claim.phase == ClaimPhase::Lost && !claim.deleting);
+    }
+}
