@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::process;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, text};
 
 /// The folder in which every file is generated.
 const CRDS: &str = "crds";
@@ -50,11 +50,12 @@ pub(crate) fn run(workspace: &Workspace, check: bool) -> Result<bool> {
 /// Every generated file by its path in the checkout.
 fn generate(workspace: &Workspace) -> Result<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::new();
-    for document in documents(&karpenter(workspace, &["crds"])?) {
+    let built = build(workspace)?;
+    for document in documents(&karpenter(workspace, &built, &["crds"])?) {
         let name = crd_file(&document).context("a CRD printed by `karpenter crds` has no name")?;
         files.insert(Path::new(CRDS).join(name), document);
     }
-    files.insert("docs/cli.md".into(), cli_reference(workspace)?);
+    files.insert("docs/cli.md".into(), cli_reference(workspace, &built)?);
     let mut options =
         workspace.cargo(["run", "--quiet", "--package", "karpenter-api", "--example", "options"]);
     files.insert("docs/options.md".into(), process::output(&mut options)?);
@@ -80,9 +81,23 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
+/// Builds the programs that print the files and returns their folder. The whole workspace is built, with the features
+/// its tests ask for, so that `cargo xtask test` does not compile the same crates a second time.
+fn build(workspace: &Workspace) -> Result<PathBuf> {
+    let mut build = workspace.cargo(["build", "--quiet", "--workspace", "--bins", "--examples"]);
+    if !process::succeeds(&mut build)? {
+        bail!("the program that prints the generated files does not compile");
+    }
+    Ok(Path::new(text(&workspace.metadata()?, "target_directory")).join("debug"))
+}
+
+fn program(folder: &Path, name: &str) -> PathBuf {
+    folder.join(name).with_extension(std::env::consts::EXE_EXTENSION)
+}
+
 /// What the program prints. The width of its help is fixed, whatever terminal this runs in.
-fn karpenter(workspace: &Workspace, arguments: &[&str]) -> Result<String> {
-    let mut command = workspace.cargo(["run", "--quiet", "--package", "karpenter-cli", "--"]);
+fn karpenter(workspace: &Workspace, built: &Path, arguments: &[&str]) -> Result<String> {
+    let mut command = workspace.command(program(built, "karpenter"));
     command.args(arguments).env_remove("COLUMNS");
     process::output(&mut command)
 }
@@ -113,8 +128,8 @@ fn crd_file(document: &str) -> Option<String> {
 }
 
 /// The help of the program and of each of its commands.
-fn cli_reference(workspace: &Workspace) -> Result<String> {
-    let help = karpenter(workspace, &["--help"])?;
+fn cli_reference(workspace: &Workspace, built: &Path) -> Result<String> {
+    let help = karpenter(workspace, built, &["--help"])?;
     let commands = commands(&help);
     if commands.is_empty() {
         bail!("`karpenter --help` lists no commands");
@@ -122,7 +137,11 @@ fn cli_reference(workspace: &Workspace) -> Result<String> {
     let mut page = CLI_INTRODUCTION.to_owned();
     section(&mut page, "karpenter", &help);
     for command in commands {
-        section(&mut page, &format!("karpenter {command}"), &karpenter(workspace, &[command, "--help"])?);
+        section(
+            &mut page,
+            &format!("karpenter {command}"),
+            &karpenter(workspace, built, &[command, "--help"])?,
+        );
     }
     Ok(page)
 }
