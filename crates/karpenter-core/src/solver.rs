@@ -16,6 +16,7 @@ mod eligibility;
 mod existing;
 mod label_sets;
 mod lots;
+mod merging;
 mod nodes;
 mod output;
 mod packing;

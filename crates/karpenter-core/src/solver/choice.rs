@@ -5,6 +5,7 @@
 
 use super::bin::Share;
 use super::lots;
+use super::merging;
 use super::packing::{self, Filling, Tactics};
 use super::problem::Problem;
 use super::queue::{self, Join, Policy};
@@ -87,10 +88,9 @@ impl<'p> Search<'_, 'p> {
             return;
         }
         for domain_turn in 0..DOMAIN_TURNS {
-            let tuning = Tuning { limit_slack: None, domain_turn };
-            for tactics in TACTICS {
+            for (tactics, cheapest_domain) in TACTICS {
                 if self.budget_left() {
-                    self.pack_with(tuning, tactics);
+                    self.pack_with(Tuning { limit_slack: None, domain_turn, cheapest_domain }, tactics);
                 }
             }
         }
@@ -100,6 +100,7 @@ impl<'p> Search<'_, 'p> {
         let mut world = World::new(self.problem, self.states.clone(), tuning);
         let (lots, left) = lots::assign(&mut world);
         packing::pack(&mut world, lots, tactics);
+        merging::merge(&mut world);
         if world.limits_hold() {
             self.offer(Outcome { world, left });
         }
@@ -143,14 +144,21 @@ impl<'p> Search<'_, 'p> {
 /// How many choices among equally good domains are tried.
 const DOMAIN_TURNS: u32 = 4;
 
-const TACTICS: [Tactics; 3] = [
-    Tactics { filling: Filling::Balanced, sizes: 10 },
-    Tactics { filling: Filling::Largest, sizes: 10 },
-    Tactics { filling: Filling::Balanced, sizes: 40 },
+/// Ways of packing, with or without taking the cheapest domain a spread allows.
+const TACTICS: [(Tactics, bool); 6] = [
+    (Tactics { filling: Filling::Balanced, sizes: 10, share: 1.0 }, false),
+    (Tactics { filling: Filling::Largest, sizes: 40, share: 1.0 }, false),
+    (Tactics { filling: Filling::Balanced, sizes: 40, share: 1.4 }, false),
+    (Tactics { filling: Filling::Largest, sizes: 40, share: 2.0 }, true),
+    (Tactics { filling: Filling::Balanced, sizes: 40, share: 1.0 }, true),
+    (Tactics { filling: Filling::Balanced, sizes: 40, share: f64::INFINITY }, true),
 ];
 
-const REFERENCE: Policy =
-    Policy { join: Join::FewestPods, tuning: Tuning { limit_slack: None, domain_turn: 0 }, rotation: 0 };
+const REFERENCE: Policy = Policy {
+    join: Join::FewestPods,
+    tuning: Tuning { limit_slack: None, domain_turn: 0, cheapest_domain: false },
+    rotation: 0,
+};
 
 /// Runs that differ from the reference. Keeping fewer types per node is only worth it where limits leave pods without a place.
 fn alternatives(limited: bool) -> impl Iterator<Item = Policy> {
@@ -158,16 +166,22 @@ fn alternatives(limited: bool) -> impl Iterator<Item = Policy> {
     let slacks: &[Option<u32>] = if limited { &[None, Some(1), Some(2), Some(4)] } else { &[None] };
     (0..6).flat_map(move |turn| {
         joins.into_iter().flat_map(move |join| {
-            slacks.iter().map(move |limit_slack| Policy {
-                join,
-                tuning: Tuning { limit_slack: *limit_slack, domain_turn: turn },
-                rotation: turn,
+            slacks.iter().map(move |limit_slack| {
+                let tuning = Tuning {
+                    limit_slack: *limit_slack,
+                    domain_turn: turn / 2,
+                    cheapest_domain: turn % 2 == 1,
+                };
+                Policy { join, tuning, rotation: turn }
             })
         })
     })
 }
 
 fn solve<'p>(problem: &'p Problem<'p>, states: &States, policy: Policy) -> Outcome<'p> {
-    let (world, left) = queue::run(problem, states.clone(), policy);
+    let (mut world, left) = queue::run(problem, states.clone(), policy);
+    if policy.join == Join::LeastIncrease {
+        merging::merge(&mut world);
+    }
     Outcome { world, left }
 }

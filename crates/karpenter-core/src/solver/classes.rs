@@ -17,7 +17,7 @@ use super::volumes::{self, Attachment};
 use crate::catalog::HOSTNAME;
 use crate::cluster::{
     ClusterSnapshot, Labels, NodeStage, Pod, PodAffinityTerm, PodSpec, Selector, SelectorExpression,
-    SelectorOperator, SpreadConstraint, Taint, TaintEffect, Toleration, tolerates,
+    SelectorOperator, SpreadConstraint, Taint, TaintEffect, Toleration, Unsatisfiable, tolerates,
 };
 use crate::plan::{PodIndex, PreferencePolicy};
 
@@ -226,6 +226,7 @@ impl Compiler<'_> {
         let kind = RuleKind::Spread {
             max_skew: constraint.max_skew,
             min_domains: constraint.min_domains.unwrap_or(1),
+            soft: constraint.when_unsatisfiable == Unsatisfiable::ScheduleAnyway,
             domains,
         };
         Rule { kind, topology, counter, selects_itself: false }

@@ -24,11 +24,8 @@ pub(crate) fn narrow(world: &mut World<'_>, probe: &Probe<'_>, mut state: StateI
         let Topology::Label(key) = rule.topology else { continue };
         let open = candidates(world, state, key);
         state = match &rule.kind {
-            RuleKind::Spread { domains, .. } => {
-                let valid = keep(&open.and(domains), |value| permits(world, rule, value));
-                take_one(world, probe, state, key, &valid, |world, value| {
-                    world.counts[rule.counter as usize][value as usize]
-                })?
+            RuleKind::Spread { domains, soft, .. } => {
+                spread(world, probe, state, key, rule, (&open.and(domains), *soft))?
             }
             RuleKind::Affinity { domains } => affinity(world, probe, state, key, rule, &open.and(domains))?,
             RuleKind::AntiAffinity { required } => {
@@ -55,6 +52,45 @@ pub(crate) fn narrow(world: &mut World<'_>, probe: &Probe<'_>, mut state: StateI
         }
     }
     Some(state)
+}
+
+/// The domain of a spread pod: the one with the fewest pods, or with that tuning the cheapest of those the skew allows.
+fn spread(
+    world: &mut World<'_>,
+    probe: &Probe<'_>,
+    state: StateId,
+    key: KeyId,
+    rule: &Rule,
+    (open, soft): (&Bits, bool),
+) -> Option<StateId> {
+    let valid = keep(open, |value| permits(world, rule, value));
+    let counter = rule.counter as usize;
+    if world.tuning.cheapest_domain {
+        return take_one(world, probe, state, key, &valid, |_, _| 0);
+    }
+    if soft {
+        let least = valid.iter().map(|value| world.counts[counter][value]).min()?;
+        let emptiest = keep(&valid, |value| world.counts[counter][value as usize] == least);
+        if emptiest.iter().any(|value| in_domain(world, probe, state, key, value).is_none()) {
+            return None;
+        }
+    }
+    take_one(world, probe, state, key, &valid, |world, value| world.counts[counter][value as usize])
+}
+
+/// The state in one domain and the price of the node there, if it is possible.
+fn in_domain(
+    world: &mut World<'_>,
+    probe: &Probe<'_>,
+    state: StateId,
+    key: KeyId,
+    value: usize,
+) -> Option<(f64, StateId)> {
+    let conditions = only(world, key, [value].into_iter());
+    let next = world.states.narrow(state, conditions, &world.problem.columns)?;
+    let of = world.states.get(next);
+    let fit = bin::cheapest(world.problem, of, probe.allowed, &probe.bin.load, &probe.class.amounts, 0)?;
+    Some((fit.price, next))
 }
 
 /// Domains without pods that refuse this one. While such pods are still waiting, the pod keeps to a single domain, preferably one its
@@ -107,7 +143,7 @@ pub(crate) fn permits(world: &World<'_>, rule: &Rule, value: ValueId) -> bool {
     let counts = &world.counts[rule.counter as usize];
     let here = counts[value as usize];
     match &rule.kind {
-        RuleKind::Spread { max_skew, min_domains, domains } => {
+        RuleKind::Spread { max_skew, min_domains, domains, .. } => {
             if !domains.contains(value as usize) {
                 return false;
             }
@@ -171,17 +207,8 @@ fn take_one(
     ordered.sort_unstable();
     let turn = world.tuning.domain_turn as usize;
     for equals in ordered.chunk_by(|a, b| a.0 == b.0) {
-        let mut possible: SmallVec<[(f64, StateId); 8]> = SmallVec::new();
-        for (_, value) in equals {
-            let conditions = only(world, key, [*value].into_iter());
-            let Some(next) = world.states.narrow(state, conditions, &world.problem.columns) else { continue };
-            let of = world.states.get(next);
-            if let Some(fit) =
-                bin::cheapest(world.problem, of, probe.allowed, &probe.bin.load, &probe.class.amounts, 0)
-            {
-                possible.push((fit.price, next));
-            }
-        }
+        let mut possible: SmallVec<[(f64, StateId); 8]> =
+            equals.iter().filter_map(|(_, value)| in_domain(world, probe, state, key, *value)).collect();
         possible.sort_by(|a, b| a.0.total_cmp(&b.0));
         if !possible.is_empty() {
             return Some(possible[turn % possible.len()].1);

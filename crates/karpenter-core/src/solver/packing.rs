@@ -34,6 +34,8 @@ pub(crate) struct Tactics {
     pub(crate) filling: Filling,
     /// Sizes of machine tried per node.
     pub(crate) sizes: usize,
+    /// How many times an even share of what is left a node may be, where pods must be apart.
+    pub(crate) share: f64,
 }
 
 /// With more distinct request vectors than this, matching shapes costs too much.
@@ -76,8 +78,10 @@ struct Packer<'w, 'p> {
     tactics: Tactics,
     /// Worth of all pods without a node.
     worth_left: f64,
-    /// Pods without a node per host-level counter that keeps its pods apart, and how many may share a node.
-    apart: FxHashMap<CounterId, (u32, u32)>,
+    /// Pods without a node per group that keeps apart, and how many of them may share a node.
+    apart: FxHashMap<Apart, (u32, u32)>,
+    /// The groups each lot belongs to.
+    groups: Vec<SmallVec<[(Apart, u32); 1]>>,
     /// Open nodes each lot has already been offered.
     offered: Vec<u32>,
     sizes: FxHashMap<StateId, Arc<Vec<(f64, ColumnId)>>>,
@@ -88,35 +92,48 @@ impl<'w, 'p> Packer<'w, 'p> {
         let worth: Vec<f64> = worths(world, &lots);
         let vectors = vectors(world, &lots, &worth);
         let worth_left = lots.iter().zip(&worth).map(|(lot, worth)| f64::from(lot.count) * worth).sum();
-        let mut apart: FxHashMap<CounterId, (u32, u32)> = FxHashMap::default();
-        for lot in &lots {
-            let class = world.class(lot.class);
-            if let Some((counter, quota)) = keeps_apart(&class.levels[lot.level as usize]) {
-                let entry = apart.entry(counter).or_insert((0, quota));
-                *entry = (entry.0 + lot.count, entry.1.min(quota));
+        let groups: Vec<_> = lots.iter().map(|lot| keeps_apart(world.class(lot.class), lot.level)).collect();
+        let mut apart: FxHashMap<Apart, (u32, u32)> = FxHashMap::default();
+        for (lot, groups) in lots.iter().zip(&groups) {
+            for (group, quota) in groups {
+                let entry = apart.entry(group.clone()).or_insert((0, *quota));
+                *entry = (entry.0 + lot.count, entry.1.min(*quota));
             }
         }
         let offered = vec![0; lots.len()];
         let filling = if vectors.len() > BALANCED_VECTORS_MAX { Filling::Largest } else { tactics.filling };
         let tactics = Tactics { filling, ..tactics };
-        Self { world, lots, worth, vectors, tactics, worth_left, apart, offered, sizes: FxHashMap::default() }
+        Self {
+            world,
+            lots,
+            worth,
+            vectors,
+            tactics,
+            worth_left,
+            apart,
+            groups,
+            offered,
+            sizes: FxHashMap::default(),
+        }
     }
 
     /// Lots in the order they open nodes: those that need many nodes anyway, then the most worthy pods.
     fn leads(&self) -> Vec<usize> {
-        let nodes_needed = |lot: &Lot| {
-            let level = &self.world.class(lot.class).levels[lot.level as usize];
-            keeps_apart(level).map_or(0, |(counter, _)| {
-                let (pods, quota) = self.apart[&counter];
-                pods.div_ceil(quota.max(1))
-            })
-        };
         let mut leads: Vec<usize> = (0..self.lots.len()).collect();
         leads.sort_by(|a, b| {
-            let needed = nodes_needed(&self.lots[*b]).cmp(&nodes_needed(&self.lots[*a]));
+            let needed = self.nodes_needed(*b).cmp(&self.nodes_needed(*a));
             needed.then_with(|| self.worth[*b].total_cmp(&self.worth[*a])).then_with(|| a.cmp(b))
         });
         leads
+    }
+
+    /// How many nodes the pods a lot must be apart from need at least; 0 when it may share nodes freely.
+    fn nodes_needed(&self, lot: usize) -> u32 {
+        let needed = |(group, _): &(Apart, u32)| {
+            let (pods, quota) = self.apart[group];
+            pods.div_ceil(quota.max(1))
+        };
+        self.groups[lot].iter().map(needed).max().unwrap_or(0)
     }
 
     /// Puts pods of a lot where there is room at no extra price.
@@ -181,11 +198,10 @@ impl<'w, 'p> Packer<'w, 'p> {
     fn remove(&mut self, lot: usize, count: u32) {
         self.lots[lot].count -= count;
         self.worth_left -= self.worth[lot] * f64::from(count);
-        let level = &self.world.class(self.lots[lot].class).levels[self.lots[lot].level as usize];
-        if let Some((counter, _)) = keeps_apart(level)
-            && let Some((left, _)) = self.apart.get_mut(&counter)
-        {
-            *left -= count;
+        for (group, _) in &self.groups[lot] {
+            if let Some((left, _)) = self.apart.get_mut(group) {
+                *left -= count;
+            }
         }
     }
 
@@ -218,10 +234,8 @@ impl<'w, 'p> Packer<'w, 'p> {
         let class = self.world.class(lot.class);
         let state = lot.state;
         let template = lot.template;
-        let even_share = keeps_apart(&class.levels[lot.level as usize]).map(|(counter, _)| {
-            let (pods, quota) = self.apart[&counter];
-            self.worth_left / f64::from(pods.div_ceil(quota.max(1)).max(1))
-        });
+        let needed = self.nodes_needed(lead);
+        let even_share = (needed > 0).then(|| self.tactics.share * self.worth_left / f64::from(needed));
         let allowed = self.world.within_limits(template);
         let frontier = self.frontier(state);
         let room = &self.world.problem.templates[template as usize].room;
@@ -418,7 +432,7 @@ fn put(world: &World<'_>, bin: &mut Bin, lot: &Lot, count: u32) {
 }
 
 /// How many pods of a class a node may take, as far as host-level rules, ports and volumes are concerned.
-fn quota(world: &World<'_>, class: &Class, level: &Level, bin: &Bin, column: ColumnId) -> u32 {
+pub(crate) fn quota(world: &World<'_>, class: &Class, level: &Level, bin: &Bin, column: ColumnId) -> u32 {
     if !level.templates.contains(bin.template as usize) {
         return 0;
     }
@@ -453,15 +467,28 @@ fn quota(world: &World<'_>, class: &Class, level: &Level, bin: &Bin, column: Col
     quota
 }
 
-/// The counter by which pods of a level keep apart on nodes, and how many may share one.
-fn keeps_apart(level: &Level) -> Option<(CounterId, u32)> {
-    level.rules.iter().filter(|rule| rule.topology == Topology::Host && rule.selects_itself).find_map(
-        |rule| match rule.kind {
-            RuleKind::Spread { max_skew, .. } => Some((rule.counter, max_skew)),
-            RuleKind::AntiAffinity { .. } => Some((rule.counter, 1)),
-            RuleKind::Affinity { .. } => None,
-        },
-    )
+/// What keeps pods apart on nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Apart {
+    /// A rule of theirs.
+    Counter(CounterId),
+    /// A host port they all open.
+    Port(u16, Arc<str>),
+}
+
+/// The groups by which pods of a class keep apart on nodes, and how many may share one.
+fn keeps_apart(class: &Class, level: u8) -> SmallVec<[(Apart, u32); 1]> {
+    let rules = class.levels[level as usize].rules.iter();
+    let by_rule =
+        rules.filter(|rule| rule.topology == Topology::Host && rule.selects_itself).filter_map(|rule| {
+            match rule.kind {
+                RuleKind::Spread { max_skew, .. } => Some((Apart::Counter(rule.counter), max_skew)),
+                RuleKind::AntiAffinity { .. } => Some((Apart::Counter(rule.counter), 1)),
+                RuleKind::Affinity { .. } => None,
+            }
+        });
+    let by_port = class.spec.host_ports.iter().map(|port| (Apart::Port(port.port, port.protocol.clone()), 1));
+    by_rule.chain(by_port).collect()
 }
 
 /// What a pod of each lot would cost on the machine that suits it best.

@@ -134,6 +134,8 @@ pub(crate) enum RuleKind {
     Spread {
         max_skew: u32,
         min_domains: u32,
+        /// `ScheduleAnyway`: a wish, given up where it cannot be met evenly.
+        soft: bool,
         /// The domains that count for the smallest number: known domains the pod's own node selection accepts.
         domains: Bits,
     },

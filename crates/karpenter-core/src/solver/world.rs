@@ -25,6 +25,8 @@ pub(crate) struct Tuning {
     pub(crate) limit_slack: Option<u32>,
     /// Which of several equal domains is taken first.
     pub(crate) domain_turn: u32,
+    /// Whether spread pods take the cheapest domain the skew allows, not the emptiest.
+    pub(crate) cheapest_domain: bool,
 }
 
 /// The changing part of an existing node.
