@@ -4,6 +4,8 @@ mod commands;
 #[path = "../../karpenter-kube/tests/mutation.rs"]
 mod mutation;
 mod never_panics;
+mod oracle;
+mod planned;
 mod solve;
 
 use std::io::Write;
