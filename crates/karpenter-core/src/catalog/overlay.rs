@@ -1,8 +1,8 @@
-//! NodeOverlays: operators' corrections of prices and capacities, applied to the catalog before anything is planned.
+//! Overlays (`NodeOverlay`): operators' corrections of prices and capacities, applied to the catalog before anything is planned.
 //!
 //! Overlays are taken heaviest first, ties by name, later letters first. For one offering the first overlay that sets its price
 //! wins, for one type the first that sets a capacity resource. Two overlays of the same weight may not decide the same thing,
-//! not even alike: the later one is left out of every NodePool. Types that no overlay touches stay the very same objects, and a
+//! not even alike: the later one is left out of every `NodePool`. Types that no overlay touches stay the very same objects, and a
 //! type that is changed alike in several pools stays shared between them. Start at [`apply_overlays`].
 
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ impl OverlayPrice {
     }
 }
 
-/// A NodeOverlay.
+/// A `NodeOverlay`.
 #[derive(Clone, Debug)]
 pub struct NodeOverlay {
     /// Its name.
