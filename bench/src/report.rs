@@ -71,9 +71,12 @@ fn figures(rows: &[Row]) -> Table {
         "no place",
         "bound $/h",
         "gap %",
+        "by weight",
+        "gap %",
     ]);
     for row in rows {
         let Ok(stats) = &row.ours else { continue };
+        // A plan that leaves out pods which others place is not comparable.
         let bound = row.bound.filter(|bound| bound.unplaceable == stats.unschedulable);
         table.add([
             row.name.clone(),
@@ -87,13 +90,17 @@ fn figures(rows: &[Row]) -> Table {
             megabytes(stats),
             stats.unschedulable.to_string(),
             row.bound.map_or_else(none, |bound| number(bound.price)),
-            // A plan that leaves out pods which others place is not comparable.
-            bound
-                .filter(|bound| bound.price > 0.0)
-                .map_or_else(none, |bound| format!("{:.1}", 100.0 * (stats.price / bound.price - 1.0))),
+            bound.map_or_else(none, |bound| gap(stats.price, bound.price)),
+            row.bound.map_or_else(none, |bound| number(bound.price_by_weight)),
+            bound.map_or_else(none, |bound| gap(stats.price, bound.price_by_weight)),
         ]);
     }
     table
+}
+
+/// How far above a bound a price is.
+fn gap(price: f64, bound: f64) -> String {
+    if bound > 0.0 { format!("{:.1}", 100.0 * (price / bound - 1.0)) } else { none() }
 }
 
 fn comparison(rows: &[Row]) -> Table {
@@ -222,9 +229,9 @@ mod tests {
     fn the_gap_is_shown_only_where_the_same_pods_are_placed() {
         let stats = Stats { price: 225.0, unschedulable: 1, ..Stats::default() };
         let mut rows = [row("x", stats)];
-        rows[0].bound = Some(Bound { price: 200.0, unplaceable: 1 });
+        rows[0].bound = Some(Bound { price: 200.0, price_by_weight: 200.0, unplaceable: 1 });
         assert!(figures(&rows).render().contains("12.5 |"));
-        rows[0].bound = Some(Bound { price: 200.0, unplaceable: 0 });
+        rows[0].bound = Some(Bound { price: 200.0, price_by_weight: 200.0, unplaceable: 0 });
         assert!(!figures(&rows).render().contains("12.5 |"));
     }
 }

@@ -11,15 +11,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 
-use super::supply::{Column, Group};
-
-/// Equal pods: how many, what they ask for and where they may run.
-#[derive(Clone, Debug)]
-pub(super) struct Item {
-    pub(super) count: f64,
-    pub(super) requests: Vec<f64>,
-    pub(super) place: Option<usize>,
-}
+use super::supply::{Column, Group, Item};
 
 /// Items the linear program sees; more are averaged by size and shape.
 const ITEMS_MAX: usize = 120;
@@ -40,7 +32,7 @@ fn certified(items: &[Item], groups: &[Group], mut weights: Vec<Vec<f64>>) -> f6
         for weight in weights.iter_mut() {
             *weight = weight.max(0.0);
         }
-        if group.exists {
+        if group.exists() {
             reused += group.columns.iter().map(|column| worth(weights, &column.capacity)).sum::<f64>();
         } else {
             let within =
@@ -52,7 +44,7 @@ fn certified(items: &[Item], groups: &[Group], mut weights: Vec<Vec<f64>>) -> f6
         }
     }
     let cheapest = |item: &Item| {
-        let taking = groups.iter().zip(&weights).filter(|(group, _)| group.takes(item.place, &item.requests));
+        let taking = groups.iter().zip(&weights).filter(|(group, _)| group.takes(item));
         taking.map(|(_, weights)| worth(weights, &item.requests)).fold(f64::INFINITY, f64::min)
     };
     let pods: f64 = items.iter().map(|item| item.count * cheapest(item)).sum();
@@ -69,22 +61,25 @@ fn scales(items: &[Item], resources: usize) -> Vec<f64> {
     (0..resources).map(|index| if largest(index) > 0.0 { largest(index) } else { 1.0 }).collect()
 }
 
+/// Place, weight of the pools and sizes of the requests of items that are averaged.
+type Neighbourhood = (Option<usize>, Option<i64>, Vec<i64>);
+
 /// At most about [`ITEMS_MAX`] items that stand for all: neighbours in size and shape are averaged, the more coarsely
 /// the more items there are.
 fn averaged(items: &[Item]) -> Vec<Item> {
     let mut steps_per_octave = 4.0;
     while items.len() > ITEMS_MAX {
-        let mut merged: BTreeMap<(Option<usize>, Vec<i64>), Item> = BTreeMap::new();
+        let mut merged: BTreeMap<Neighbourhood, Item> = BTreeMap::new();
         for item in items {
             let bucket = item
                 .requests
                 .iter()
                 .map(|asked| (asked.max(1e-9).log2() * steps_per_octave).floor() as i64)
                 .collect();
-            let known = merged.entry((item.place, bucket)).or_insert_with(|| Item {
+            let known = merged.entry((item.place, item.weight, bucket)).or_insert_with(|| Item {
                 count: 0.0,
                 requests: vec![0.0; item.requests.len()],
-                place: item.place,
+                ..item.clone()
             });
             known.count += item.count;
             known.requests.iter_mut().zip(&item.requests).for_each(|(sum, asked)| *sum += asked * item.count);
@@ -117,7 +112,7 @@ impl<'a> Program<'a> {
                 scale.iter().map(|_| problem.add_var(0.0, (0.0, f64::INFINITY))).collect();
             for column in &group.columns {
                 let mut row = scaled(&variables, &column.capacity, scale, 1.0);
-                if group.exists {
+                if group.exists() {
                     let reused = problem.add_var(-1.0, (0.0, f64::INFINITY));
                     row.push((reused, -1.0));
                 }
@@ -127,9 +122,7 @@ impl<'a> Program<'a> {
         }
         for item in items {
             let value = problem.add_var(item.count, (0.0, f64::INFINITY));
-            for (group, variables) in
-                groups.iter().zip(&weights).filter(|(group, _)| group.takes(item.place, &item.requests))
-            {
+            for (group, variables) in groups.iter().zip(&weights).filter(|(group, _)| group.takes(item)) {
                 debug_assert!(!group.columns.is_empty(), "a group is made for its first column");
                 let mut row = scaled(variables, &item.requests, scale, -1.0);
                 row.push((value, 1.0));

@@ -56,6 +56,8 @@ pub(super) struct NodePool {
 
 #[derive(Deserialize)]
 pub(super) struct NodePoolSpec {
+    #[serde(default)]
+    pub(super) weight: i64,
     pub(super) template: NodePoolTemplate,
 }
 

@@ -49,15 +49,31 @@ pub(super) struct Group {
     pub(super) columns: Vec<Column>,
     /// The largest single machine, to see what fits.
     largest: Vec<f64>,
-    /// Nodes that exist: the group's only column can be used once, for nothing.
-    pub(super) exists: bool,
+    /// The weight of the pools. Nodes that exist have none: their only column can be used once, for nothing.
+    pub(super) weight: Option<i64>,
 }
 
 impl Group {
-    pub(super) fn takes(&self, place: Option<usize>, requests: &[f64]) -> bool {
-        place.is_none_or(|place| self.admits[place])
-            && requests.iter().zip(&self.largest).all(|(asked, largest)| asked <= largest)
+    pub(super) fn exists(&self) -> bool {
+        self.weight.is_none()
     }
+
+    /// Whether a pod may run here and fits.
+    pub(super) fn takes(&self, item: &Item) -> bool {
+        item.place.is_none_or(|place| self.admits[place])
+            && (self.exists() || item.weight.is_none_or(|weight| self.weight == Some(weight)))
+            && item.requests.iter().zip(&self.largest).all(|(asked, largest)| asked <= largest)
+    }
+}
+
+/// Equal pods: how many, what they ask for and where they may run.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) count: f64,
+    pub(super) requests: Vec<f64>,
+    pub(super) place: Option<usize>,
+    /// New nodes only from pools of this weight.
+    pub(super) weight: Option<i64>,
 }
 
 /// The resources that count, then one of each family of pods that refuse each other per node.
@@ -142,8 +158,8 @@ pub(super) fn groups(scenario: &Scenario, demand: &Demand, resources: &Resources
     without_dominated(gathering.by_likeness.into_values().collect())
 }
 
-/// What makes two machines alike: whether they exist, which places they admit, what fits, and their shape.
-type Likeness = (bool, Vec<bool>, Vec<usize>, i64);
+/// What makes two machines alike: their pools' weight, which places they admit, what fits, and their shape.
+type Likeness = (Option<i64>, Vec<bool>, Vec<usize>, i64);
 
 struct Gathering<'a> {
     demand: &'a Demand,
@@ -179,7 +195,7 @@ impl Gathering<'_> {
                 }
             }
             let capacity = self.resources.capacity(&free);
-            let group = self.group(false, &labels, taints, &free, &capacity);
+            let group = self.group(Some(pool.spec.weight), &labels, taints, &free, &capacity);
             group.columns.push(Column { price: offering.2, capacity });
         }
     }
@@ -195,7 +211,7 @@ impl Gathering<'_> {
         }
         let labels = Labels::of_node(&node_labels(node, pool, instance_type));
         let capacity = self.resources.capacity(&free);
-        let group = self.group(true, &labels, &node.taints, &free, &capacity);
+        let group = self.group(None, &labels, &node.taints, &free, &capacity);
         match group.columns.first_mut() {
             Some(sum) => sum.capacity.iter_mut().zip(&capacity).for_each(|(sum, free)| *sum += free),
             None => group.columns.push(Column { price: 0.0, capacity }),
@@ -205,7 +221,7 @@ impl Gathering<'_> {
     /// The group of machines like this one, with the largest machine brought up to date.
     fn group(
         &mut self,
-        exists: bool,
+        weight: Option<i64>,
         labels: &Labels,
         taints: &[Taint],
         free: &ResourceList,
@@ -213,12 +229,12 @@ impl Gathering<'_> {
     ) -> &mut Group {
         let admits: Vec<bool> =
             self.demand.places.iter().map(|place| place.possible(labels, taints)).collect();
-        let likeness = (exists, admits.clone(), self.resources.fitting(capacity), shape(free));
+        let likeness = (weight, admits.clone(), self.resources.fitting(capacity), shape(free));
         let group = self.by_likeness.entry(likeness).or_insert_with(|| Group {
             admits,
             columns: Vec::new(),
             largest: vec![0.0; capacity.len()],
-            exists,
+            weight,
         });
         group.largest.iter_mut().zip(capacity).for_each(|(largest, free)| *largest = largest.max(*free));
         group
@@ -261,7 +277,7 @@ fn node_labels(
 /// Removes columns that another one beats, price for capacity, in every resource, where that one takes every pod that
 /// the first takes. A plan that buys the beaten column could as well buy the other, so the bound does not change.
 fn without_dominated(groups: Vec<Group>) -> Vec<Group> {
-    let (mut kept, offered): (Vec<Group>, Vec<Group>) = groups.into_iter().partition(|group| group.exists);
+    let (mut kept, offered): (Vec<Group>, Vec<Group>) = groups.into_iter().partition(Group::exists);
     let mut kept_offers: Vec<Group> = Vec::new();
     for mut group in offered {
         let mut columns: Vec<Column> = Vec::new();
@@ -298,5 +314,5 @@ fn replaces(group: &Group, other: &Group, column: &Column) -> bool {
         let places = group.admits.iter().zip(&other.admits).all(|(here, there)| *here || !*there);
         places && group.largest.iter().zip(&other.largest).all(|(here, there)| here >= there)
     };
-    takes_as_much() && group.columns.iter().any(|known| beats(known, column))
+    group.weight == other.weight && takes_as_much() && group.columns.iter().any(|known| beats(known, column))
 }
