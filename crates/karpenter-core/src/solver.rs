@@ -14,6 +14,7 @@ mod columns;
 mod domains;
 mod eligibility;
 mod existing;
+mod explain;
 mod label_sets;
 mod lots;
 mod merging;
@@ -23,6 +24,7 @@ mod packing;
 mod problem;
 mod queue;
 mod relaxation;
+mod reservations;
 mod resources;
 mod states;
 mod templates;
@@ -34,7 +36,7 @@ use std::sync::Arc;
 
 use crate::catalog::Catalog;
 use crate::cluster::ClusterSnapshot;
-use crate::plan::{ProvisioningPlan, SolverOptions, Unschedulable};
+use crate::plan::{ProvisioningPlan, SolverOptions};
 
 /// Plans the cheapest machines on which the pending pods fit.
 pub fn plan_provisioning(
@@ -50,11 +52,11 @@ pub fn plan_provisioning(
     };
     let (problem, states) =
         problem::Problem::new(snapshot, catalog, options, &eligible.pods, &eligible.wanted);
-    let choice::Outcome { world, left } = choice::best(&problem, &states);
+    let choice::Outcome { mut world, left } = choice::best(&problem, &states);
     let mut supply = output::PodSupply::new(&problem);
     output::write(&world, &mut supply, &mut plan);
     for share in left {
-        let why = Arc::new(Unschedulable { cause: None, node_pools: Vec::new() });
+        let why = Arc::new(explain::unschedulable(&mut world, &problem.classes[share.class as usize]));
         plan.unschedulable.extend(supply.take(share).iter().map(|pod| (*pod, why.clone())));
     }
     plan

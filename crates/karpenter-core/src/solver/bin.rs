@@ -10,6 +10,7 @@ use super::classes::{Class, ClassId};
 use super::columns::ColumnId;
 use super::label_sets::KeyId;
 use super::problem::Problem;
+use super::reservations::Held;
 use super::resources::{Amounts, add, fits, within};
 use super::states::{State, StateId, States, TemplateId};
 use super::topology::CounterId;
@@ -44,6 +45,8 @@ pub(crate) struct Bin {
     /// `minValues` still in force; lowered from the pool's where the policy allows.
     pub(crate) min_values: SmallVec<[(KeyId, u32); 2]>,
     pub(crate) min_values_relaxed: bool,
+    /// Reservations of which the node holds a slot.
+    pub(crate) reserved: Held,
 }
 
 /// Where a load fits: position in the price order, and price.
@@ -71,6 +74,7 @@ impl Bin {
             attached: BTreeSet::new(),
             min_values: of.min_values.iter().copied().collect(),
             min_values_relaxed: false,
+            reserved: Held::new(),
         }
     }
 

@@ -1,22 +1,135 @@
 //! Trying several strategies on one problem and keeping the best plan, within a budget counted in steps.
 //!
-//! The first run is the reference. Another plan replaces it only if no class of pods has more members without a place; among
-//! those, the one that places most pods wins, then the cheapest, then the one with the fewest nodes, then the earliest.
+//! The queue's run with upstream's rules is the reference where it can be afforded: another plan is kept only if no class of pods has more
+//! members without a place. Among those, the plan that places most pods wins, then the cheapest, then the one with the fewest
+//! nodes, then the earliest. Runs come in batches of fixed size, so the plan is the same with one thread or many.
+
+use std::cmp::Ordering;
+
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use super::bin::Share;
-use super::lots;
-use super::merging;
 use super::packing::{self, Filling, Tactics};
 use super::problem::Problem;
 use super::queue::{self, Join, Policy};
 use super::states::States;
 use super::templates::Template;
 use super::world::{Tuning, World};
+use super::{lots, merging};
 
 /// A solved world and the pods that found no place.
 pub(crate) struct Outcome<'p> {
     pub(crate) world: World<'p>,
     pub(crate) left: Vec<Share>,
+}
+
+/// One way to solve the problem.
+#[derive(Clone, Copy, Debug)]
+enum Run {
+    Pack(Tuning, Tactics),
+    Queue(Policy),
+}
+
+/// Runs per batch: the budget is looked at between batches only.
+const BATCH: usize = 6;
+
+/// How many choices among equally good domains are tried.
+const DOMAIN_TURNS: u32 = 4;
+
+/// Prices closer than this are equal: sums of the same prices in another order differ by rounding.
+const PRICE_TOLERANCE: f64 = 1e-8;
+
+/// Upstream's own rules.
+const REFERENCE: Policy = Policy {
+    join: Join::FewestPods,
+    tuning: Tuning { limit_slack: None, domain_turn: 0, cheapest_domain: false },
+    rotation: 0,
+};
+
+/// Ways of packing, with or without taking the cheapest domain a spread allows.
+const TACTICS: [(Tactics, bool); 6] = [
+    (Tactics { filling: Filling::Balanced, sizes: 10, share: 1.0 }, false),
+    (Tactics { filling: Filling::Largest, sizes: 40, share: 1.0 }, false),
+    (Tactics { filling: Filling::Balanced, sizes: 40, share: 1.4 }, false),
+    (Tactics { filling: Filling::Largest, sizes: 40, share: 2.0 }, true),
+    (Tactics { filling: Filling::Balanced, sizes: 40, share: 1.0 }, true),
+    (Tactics { filling: Filling::Balanced, sizes: 40, share: f64::INFINITY }, true),
+];
+
+/// The best plan found within the budget.
+pub(crate) fn best<'p>(problem: &'p Problem<'p>, states: &States) -> Outcome<'p> {
+    let mut search = Search { problem, states, best: None, reference: None, steps: 0, run_steps: 0 };
+    let packings: Vec<Run> = if lots::packable(problem) { packings().collect() } else { Vec::new() };
+    search.batch(&packings[..packings.len().min(1)]);
+    let limited = match search.queue_affordable() {
+        true => search.refer(),
+        false => None,
+    };
+    let mut rest: Vec<Run> = packings.into_iter().skip(1).collect();
+    rest.extend(limited.into_iter().flat_map(alternatives));
+    for batch in rest.chunks(BATCH) {
+        if !search.budget_left(batch.len()) {
+            break;
+        }
+        search.batch(batch);
+    }
+    search.best.expect("the queue answers where packing does not")
+}
+
+struct Search<'a, 'p> {
+    problem: &'p Problem<'p>,
+    states: &'a States,
+    best: Option<Outcome<'p>>,
+    /// Pods without a place per class in the reference.
+    reference: Option<Vec<u32>>,
+    steps: u64,
+    /// What the dearest run so far cost: the next is expected to cost as much.
+    run_steps: u64,
+}
+
+impl<'p> Search<'_, 'p> {
+    fn budget_left(&self, runs: usize) -> bool {
+        self.steps + self.run_steps * runs as u64 <= self.problem.options.improvement_steps
+    }
+
+    /// Whether asking every open node for every pod stays within the budget, or nothing else has answered.
+    fn queue_affordable(&self) -> bool {
+        let Some(best) = &self.best else { return true };
+        let pods: u64 = self.problem.queue.iter().map(|(_, count)| u64::from(*count)).sum();
+        pods * (1 + best.world.bins.len() as u64) <= self.problem.options.improvement_steps
+    }
+
+    /// Makes the reference run; says whether limits left pods without a place.
+    fn refer(&mut self) -> Option<bool> {
+        let reference = solve(self.problem, self.states, Run::Queue(REFERENCE))?;
+        let counts = reference.unplaced_by_class();
+        let limited = !reference.left.is_empty() && self.problem.templates.iter().any(Template::is_limited);
+        if self.best.as_ref().is_some_and(|best| !best.serves_all_of(&counts)) {
+            self.best = None;
+        }
+        self.reference = Some(counts);
+        self.offer(reference);
+        Some(limited)
+    }
+
+    fn batch(&mut self, runs: &[Run]) {
+        let (problem, states) = (self.problem, self.states);
+        let outcomes: Vec<Option<Outcome<'p>>> = if problem.options.parallel {
+            runs.par_iter().map(|run| solve(problem, states, *run)).collect()
+        } else {
+            runs.iter().map(|run| solve(problem, states, *run)).collect()
+        };
+        outcomes.into_iter().flatten().for_each(|outcome| self.offer(outcome));
+    }
+
+    fn offer(&mut self, outcome: Outcome<'p>) {
+        self.steps += outcome.world.steps;
+        self.run_steps = self.run_steps.max(outcome.world.steps);
+        let serves = self.reference.as_ref().is_none_or(|reference| outcome.serves_all_of(reference));
+        if serves && self.best.as_ref().is_none_or(|best| outcome.beats(best)) {
+            self.best = Some(outcome);
+        }
+    }
 }
 
 impl Outcome<'_> {
@@ -43,125 +156,27 @@ impl Outcome<'_> {
 
     /// Whether this plan is better than another: more pods, then a lower price, then fewer nodes.
     fn beats(&self, other: &Self) -> bool {
-        let (own_price, other_price) = (self.price(), other.price());
-        let same_price = (own_price - other_price).abs() <= PRICE_TOLERANCE;
-        self.unplaced()
-            .cmp(&other.unplaced())
-            .then_with(
-                || if same_price { std::cmp::Ordering::Equal } else { own_price.total_cmp(&other_price) },
-            )
-            .then_with(|| self.world.bins.len().cmp(&other.world.bins.len()))
-            .is_lt()
+        let (price, other_price) = (self.price(), other.price());
+        let by_price = if (price - other_price).abs() <= PRICE_TOLERANCE {
+            Ordering::Equal
+        } else {
+            price.total_cmp(&other_price)
+        };
+        let by_nodes = self.world.bins.len().cmp(&other.world.bins.len());
+        self.unplaced().cmp(&other.unplaced()).then(by_price).then(by_nodes).is_lt()
     }
 }
 
-/// Prices closer than this are equal: sums of the same prices in another order differ by rounding.
-const PRICE_TOLERANCE: f64 = 1e-8;
-
-/// The best plan found within the budget.
-pub(crate) fn best<'p>(problem: &'p Problem<'p>, states: &States) -> Outcome<'p> {
-    let mut search = Search { problem, states, best: None, reference: None, steps: 0, run_steps: 0 };
-    search.pack();
-    if search.queue_affordable() {
-        search.queue();
-    }
-    search.best.expect("the queue answers where packing does not")
+fn packings() -> impl Iterator<Item = Run> {
+    (0..DOMAIN_TURNS).flat_map(|domain_turn| {
+        TACTICS.into_iter().map(move |(tactics, cheapest_domain)| {
+            Run::Pack(Tuning { limit_slack: None, domain_turn, cheapest_domain }, tactics)
+        })
+    })
 }
 
-struct Search<'a, 'p> {
-    problem: &'p Problem<'p>,
-    states: &'a States,
-    best: Option<Outcome<'p>>,
-    reference: Option<Vec<u32>>,
-    steps: u64,
-    /// What the dearest run so far cost: the next is expected to cost as much.
-    run_steps: u64,
-}
-
-impl<'p> Search<'_, 'p> {
-    fn budget_left(&self) -> bool {
-        self.steps + self.run_steps <= self.problem.options.improvement_steps
-    }
-
-    fn pack(&mut self) {
-        if !lots::packable(self.problem) {
-            return;
-        }
-        for domain_turn in 0..DOMAIN_TURNS {
-            for (tactics, cheapest_domain) in TACTICS {
-                if self.budget_left() {
-                    self.pack_with(Tuning { limit_slack: None, domain_turn, cheapest_domain }, tactics);
-                }
-            }
-        }
-    }
-
-    fn pack_with(&mut self, tuning: Tuning, tactics: Tactics) {
-        let mut world = World::new(self.problem, self.states.clone(), tuning);
-        let (lots, left) = lots::assign(&mut world);
-        packing::pack(&mut world, lots, tactics);
-        merging::merge(&mut world);
-        if world.limits_hold() {
-            self.offer(Outcome { world, left });
-        }
-    }
-
-    /// Whether asking every open node for every pod stays within the budget.
-    fn queue_affordable(&self) -> bool {
-        let Some(best) = &self.best else { return true };
-        let pods: u64 = self.problem.queue.iter().map(|(_, count)| u64::from(*count)).sum();
-        pods * (1 + best.world.bins.len() as u64) <= self.problem.options.improvement_steps
-    }
-
-    fn queue(&mut self) {
-        let reference = solve(self.problem, self.states, REFERENCE);
-        let counts = reference.unplaced_by_class();
-        if self.best.as_ref().is_some_and(|best| !best.serves_all_of(&counts)) {
-            self.best = None;
-        }
-        let limited = !reference.left.is_empty() && self.problem.templates.iter().any(Template::is_limited);
-        self.reference = Some(counts);
-        self.offer(reference);
-        for policy in alternatives(limited) {
-            if !self.budget_left() {
-                break;
-            }
-            let outcome = solve(self.problem, self.states, policy);
-            self.offer(outcome);
-        }
-    }
-
-    fn offer(&mut self, outcome: Outcome<'p>) {
-        self.steps += outcome.world.steps;
-        self.run_steps = self.run_steps.max(outcome.world.steps);
-        let serves = self.reference.as_ref().is_none_or(|reference| outcome.serves_all_of(reference));
-        if serves && self.best.as_ref().is_none_or(|best| outcome.beats(best)) {
-            self.best = Some(outcome);
-        }
-    }
-}
-
-/// How many choices among equally good domains are tried.
-const DOMAIN_TURNS: u32 = 4;
-
-/// Ways of packing, with or without taking the cheapest domain a spread allows.
-const TACTICS: [(Tactics, bool); 6] = [
-    (Tactics { filling: Filling::Balanced, sizes: 10, share: 1.0 }, false),
-    (Tactics { filling: Filling::Largest, sizes: 40, share: 1.0 }, false),
-    (Tactics { filling: Filling::Balanced, sizes: 40, share: 1.4 }, false),
-    (Tactics { filling: Filling::Largest, sizes: 40, share: 2.0 }, true),
-    (Tactics { filling: Filling::Balanced, sizes: 40, share: 1.0 }, true),
-    (Tactics { filling: Filling::Balanced, sizes: 40, share: f64::INFINITY }, true),
-];
-
-const REFERENCE: Policy = Policy {
-    join: Join::FewestPods,
-    tuning: Tuning { limit_slack: None, domain_turn: 0, cheapest_domain: false },
-    rotation: 0,
-};
-
-/// Runs that differ from the reference. Keeping fewer types per node is only worth it where limits leave pods without a place.
-fn alternatives(limited: bool) -> impl Iterator<Item = Policy> {
+/// Queue runs that differ from the reference. Keeping fewer types per node is only worth it where limits leave pods without a place.
+fn alternatives(limited: bool) -> impl Iterator<Item = Run> {
     let joins = [Join::LeastIncrease, Join::FewestPods];
     let slacks: &[Option<u32>] = if limited { &[None, Some(1), Some(2), Some(4)] } else { &[None] };
     (0..6).flat_map(move |turn| {
@@ -172,16 +187,28 @@ fn alternatives(limited: bool) -> impl Iterator<Item = Policy> {
                     domain_turn: turn / 2,
                     cheapest_domain: turn % 2 == 1,
                 };
-                Policy { join, tuning, rotation: turn }
+                Run::Queue(Policy { join, tuning, rotation: turn })
             })
         })
     })
 }
 
-fn solve<'p>(problem: &'p Problem<'p>, states: &States, policy: Policy) -> Outcome<'p> {
-    let (mut world, left) = queue::run(problem, states.clone(), policy);
-    if policy.join == Join::LeastIncrease {
-        merging::merge(&mut world);
+/// Makes one run; nothing when it cannot answer within the limits of the pools.
+fn solve<'p>(problem: &'p Problem<'p>, states: &States, run: Run) -> Option<Outcome<'p>> {
+    match run {
+        Run::Pack(tuning, tactics) => {
+            let mut world = World::new(problem, states.clone(), tuning);
+            let (lots, left) = lots::assign(&mut world);
+            packing::pack(&mut world, lots, tactics);
+            merging::merge(&mut world);
+            world.limits_hold().then_some(Outcome { world, left })
+        }
+        Run::Queue(policy) => {
+            let (mut world, left) = queue::run(problem, states.clone(), policy);
+            if policy.join == Join::LeastIncrease {
+                merging::merge(&mut world);
+            }
+            Some(Outcome { world, left })
+        }
     }
-    Outcome { world, left }
 }

@@ -48,7 +48,8 @@ pub(crate) struct Class {
 pub(crate) struct Level {
     /// Conditions on the node; `None` when they contradict each other.
     pub(crate) conditions: Option<ConditionsId>,
-    pub(crate) demands_key: Option<Arc<str>>,
+    /// The key on which they do.
+    pub(crate) contradiction: Option<Arc<str>>,
     /// Templates whose taints are tolerated.
     pub(crate) templates: Bits,
     /// Whether `PreferNoSchedule` taints of existing nodes are accepted.
@@ -80,6 +81,7 @@ pub(crate) struct ClassParts<'a> {
     pub(crate) domains: &'a FxHashMap<u16, Domains>,
     pub(crate) preferences: PreferencePolicy,
     pub(crate) soft_taints: bool,
+    pub(crate) ignore_dynamic_resources: bool,
     pub(crate) places: &'a [super::nodes::Place],
 }
 
@@ -160,7 +162,9 @@ impl Compiler<'_> {
             return *id;
         }
         let steps = relaxation::steps(&pod.spec, self.parts.preferences, self.parts.soft_taints);
-        let levels = steps.iter().map(|demands| self.level(demands, pod)).collect();
+        let refused = pod.spec.uses_dynamic_resources && self.parts.ignore_dynamic_resources;
+        let levels =
+            if refused { Vec::new() } else { steps.iter().map(|demands| self.level(demands, pod)).collect() };
         let refuses = self.refusals(pod);
         let id = self.variants.len();
         self.variants.push(Variant { levels, refuses });
@@ -194,7 +198,7 @@ impl Compiler<'_> {
         }
         Level {
             conditions,
-            demands_key: contradiction,
+            contradiction,
             templates,
             tolerates_preferences: demands.tolerates_preferences,
             rules,

@@ -27,7 +27,8 @@ pub(crate) struct Columns {
     /// The distinct ways to buy, shared between types.
     pub(crate) offerings: Vec<OfferingClass>,
     labels: Vec<KeyColumns>,
-    by_pointer: FxHashMap<*const InstanceType, Vec<ColumnId>>,
+    /// Columns by the address of their type: pools share types by pointer.
+    by_address: FxHashMap<usize, Vec<ColumnId>>,
 }
 
 /// Offerings alike in zone, capacity type and reservation.
@@ -65,7 +66,7 @@ impl Columns {
             name_rank: Vec::new(),
             offerings: Vec::new(),
             labels: Vec::new(),
-            by_pointer: FxHashMap::default(),
+            by_address: FxHashMap::default(),
             types,
         };
         let mut groups = Vec::new();
@@ -84,7 +85,7 @@ impl Columns {
 
     /// The columns of one instance type.
     pub(crate) fn of_type(&self, instance_type: &Arc<InstanceType>) -> &[ColumnId] {
-        self.by_pointer.get(&Arc::as_ptr(instance_type)).map_or(&[], Vec::as_slice)
+        self.by_address.get(&address(instance_type)).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn instance_type(&self, column: ColumnId) -> &Arc<InstanceType> {
@@ -169,7 +170,7 @@ impl Columns {
             self.capacity.push(limits.demand(capacity));
             first_group += 1;
         }
-        self.by_pointer.insert(Arc::as_ptr(&instance_type), of_type);
+        self.by_address.insert(address(&instance_type), of_type);
     }
 
     fn rank_names(&mut self) {
@@ -241,6 +242,10 @@ impl Columns {
         }
         result
     }
+}
+
+fn address(instance_type: &Arc<InstanceType>) -> usize {
+    Arc::as_ptr(instance_type).addr()
 }
 
 fn same_overrides(a: &Offering, b: &Offering) -> bool {

@@ -31,7 +31,8 @@ pub(crate) struct Lot {
     pub(crate) count: u32,
 }
 
-/// Whether packing understands every rule of the problem. Pods that must share a node with others need the queue.
+/// Whether packing understands every rule of the problem. Pods that must share a node with others, and
+/// reserved capacity, need the queue.
 pub(crate) fn packable(problem: &Problem<'_>) -> bool {
     let beside_others = |level: &Level| {
         level
@@ -39,7 +40,8 @@ pub(crate) fn packable(problem: &Problem<'_>) -> bool {
             .iter()
             .any(|rule| rule.topology == Topology::Host && matches!(rule.kind, RuleKind::Affinity { .. }))
     };
-    !problem.classes.iter().flat_map(|class| &class.levels).any(beside_others)
+    problem.reservations.slots.is_empty()
+        && !problem.classes.iter().flat_map(|class| &class.levels).any(beside_others)
         && (problem.options.min_values == crate::plan::MinValuesPolicy::Strict
             || problem.templates.iter().all(|template| template.min_values.is_empty()))
 }

@@ -12,7 +12,7 @@ const NODES_MAX: usize = 120;
 
 /// Joins nodes of the same pool as long as that saves money, or nodes at the same price.
 pub(crate) fn merge(world: &mut World<'_>) {
-    if world.bins.len() > NODES_MAX {
+    if world.bins.len() > NODES_MAX || !world.problem.reservations.slots.is_empty() {
         return;
     }
     let mut first = 0;

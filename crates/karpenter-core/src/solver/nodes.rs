@@ -32,23 +32,6 @@ impl Place {
     pub(crate) fn satisfies(&self, sets: &LabelSets) -> bool {
         sets.iter().all(|(key, set)| set.accepts(self.labels[*key as usize]))
     }
-
-    pub(crate) fn count(&self, counter: CounterId) -> u32 {
-        self.counts.iter().find(|(id, _)| *id == counter).map_or(0, |(_, count)| *count)
-    }
-
-    /// Whether the CSI drivers can attach these volumes as well.
-    pub(crate) fn attaches(&self, more: &BTreeSet<Attachment>) -> bool {
-        self.node.volume_limits.iter().all(|(driver, limit)| {
-            let of_driver =
-                |set: &BTreeSet<Attachment>| set.iter().filter(|(name, _)| name == driver).count();
-            let new = more
-                .iter()
-                .filter(|attachment| attachment.0 == *driver && !self.attached.contains(attachment))
-                .count();
-            new == 0 || of_driver(&self.attached) + new <= *limit as usize
-        })
-    }
 }
 
 /// The labels of a node as values of known keys; the host name falls back to the node's name.

@@ -1,16 +1,19 @@
 //! From a solved world to a plan: concrete pods, requirements written out, every instance type that carries the claim.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_quantity::{Quantity, ResourceList};
 
 use super::bin::{self, Bin, Share};
+use super::bits::Bits;
 use super::problem::Problem;
+use super::reservations;
 use super::templates::LIFECYCLE_LABELS;
 use super::world::World;
-use crate::catalog::{HOSTNAME, InstanceType};
+use crate::catalog::{CAPACITY_TYPE, HOSTNAME, InstanceType, ZONE};
 use crate::plan::{ClaimPlan, INSTANCE_TYPES_MAX, Launch, PodIndex, ProvisioningPlan};
-use crate::requirements::{Requirement, RequirementSet};
+use crate::requirements::{Requirement, RequirementSet, ValueSet};
 
 /// Hands out the pods of each class in queue order.
 pub(crate) struct PodSupply<'p> {
@@ -46,10 +49,9 @@ pub(crate) fn write(world: &World<'_>, supply: &mut PodSupply<'_>, plan: &mut Pr
 fn claim(world: &World<'_>, bin: &Bin, supply: &mut PodSupply<'_>) -> ClaimPlan {
     let problem = world.problem;
     let template = &problem.templates[bin.template as usize];
-    let state = world.states.get(bin.state);
-    let carrying: Vec<(f64, u32)> =
-        bin::carrying(problem, state, bin.allowed.as_deref(), &bin.load).collect();
-    let mut left = super::bits::Bits::none(problem.columns.len());
+    let offerings = reservations::offerings(world, bin);
+    let carrying = carrying(world, bin, &offerings);
+    let mut left = Bits::none(problem.columns.len());
     carrying.iter().for_each(|(_, column)| left.insert(*column as usize));
     let mut requests = template.smallest_overhead(&left);
     for share in &bin.shares {
@@ -58,14 +60,35 @@ fn claim(world: &World<'_>, bin: &Bin, supply: &mut PodSupply<'_>) -> ClaimPlan 
     let pods = bin.shares.iter().flat_map(|share| supply.take(*share).to_vec()).collect();
     ClaimPlan {
         node_pool: template.pool.name.clone(),
-        requirements: requirements(world, bin),
+        requirements: requirements(world, bin, &offerings),
         requests,
         instance_types: instance_types(problem, &carrying),
-        cheapest: launch(world, bin, carrying.first().copied()),
+        cheapest: launch(world, &offerings, carrying.first().copied()),
         pods,
         min_values_relaxed: bin.min_values_relaxed,
-        reservations: Vec::new(),
+        reservations: bin
+            .reserved
+            .iter()
+            .map(|id| problem.reservations.slots[*id as usize].0.clone())
+            .collect(),
     }
+}
+
+/// The columns that carry the node through these offerings, cheapest first.
+fn carrying(world: &World<'_>, bin: &Bin, offerings: &Bits) -> Vec<(f64, u32)> {
+    let problem = world.problem;
+    let state = world.states.get(bin.state);
+    let carrying = bin::carrying(problem, state, bin.allowed.as_deref(), &bin.load);
+    if *offerings == state.offerings {
+        return carrying.collect();
+    }
+    let mut priced: Vec<(f64, u32)> = carrying
+        .map(|(_, column)| (problem.columns.price(column, offerings), column))
+        .filter(|(price, _)| price.is_finite())
+        .collect();
+    let rank = |column: u32| problem.columns.name_rank[column as usize];
+    priced.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| rank(a.1).cmp(&rank(b.1))));
+    priced
 }
 
 fn times(requests: &ResourceList, count: u32) -> ResourceList {
@@ -77,7 +100,7 @@ fn times(requests: &ResourceList, count: u32) -> ResourceList {
 
 /// The types behind the columns, each once, cheapest first.
 fn instance_types(problem: &Problem<'_>, carrying: &[(f64, u32)]) -> Vec<Arc<InstanceType>> {
-    let mut seen = super::bits::Bits::none(problem.columns.types.len());
+    let mut seen = Bits::none(problem.columns.types.len());
     let mut types = Vec::with_capacity(carrying.len().min(INSTANCE_TYPES_MAX));
     for (_, column) in carrying {
         let index = problem.columns.type_of[*column as usize] as usize;
@@ -89,10 +112,9 @@ fn instance_types(problem: &Problem<'_>, carrying: &[(f64, u32)]) -> Vec<Arc<Ins
     types
 }
 
-fn launch(world: &World<'_>, bin: &Bin, cheapest: Option<(f64, u32)>) -> Launch {
+fn launch(world: &World<'_>, offerings: &Bits, cheapest: Option<(f64, u32)>) -> Launch {
     let columns = &world.problem.columns;
     let (price, column) = cheapest.expect("an open node always has a column that carries it");
-    let offerings = &world.states.get(bin.state).offerings;
     let class = offerings
         .iter()
         .map(|class| &columns.offerings[class])
@@ -103,13 +125,13 @@ fn launch(world: &World<'_>, bin: &Bin, cheapest: Option<(f64, u32)>) -> Launch 
     };
     Launch {
         instance_type: columns.instance_type(column).name.clone(),
-        zone: label(crate::catalog::ZONE),
-        capacity_type: label(crate::catalog::CAPACITY_TYPE),
+        zone: label(ZONE),
+        capacity_type: label(CAPACITY_TYPE),
         price,
     }
 }
 
-fn requirements(world: &World<'_>, bin: &Bin) -> Vec<Requirement> {
+fn requirements(world: &World<'_>, bin: &Bin, offerings: &Bits) -> Vec<Requirement> {
     let labels = &world.problem.labels;
     let mut set = RequirementSet::default();
     for (key, values) in &world.states.get(bin.state).sets {
@@ -117,6 +139,9 @@ fn requirements(world: &World<'_>, bin: &Bin) -> Vec<Requirement> {
         if &**name != HOSTNAME && !LIFECYCLE_LABELS.contains(&&**name) {
             set.add(name.clone(), &labels.to_value_set(*key, values));
         }
+    }
+    if !bin.reserved.is_empty() {
+        reserve(world, offerings, &mut set);
     }
     let mut requirements = set.to_requirements();
     for (key, wanted) in &bin.min_values {
@@ -126,4 +151,16 @@ fn requirements(world: &World<'_>, bin: &Bin) -> Vec<Requirement> {
         }
     }
     requirements
+}
+
+/// Ties a claim to its reservations: the capacity type and whatever else tells the reserved offerings apart, zones left open.
+fn reserve(world: &World<'_>, offerings: &Bits, set: &mut RequirementSet) {
+    let classes: Vec<_> =
+        offerings.iter().map(|class| &world.problem.columns.offerings[class].requirements).collect();
+    let keys: BTreeSet<&Arc<str>> =
+        classes.iter().flat_map(|requirements| requirements.iter().map(|(key, _)| key)).collect();
+    for key in keys.into_iter().filter(|key| &***key != ZONE) {
+        let values = classes.iter().filter_map(|requirements| requirements.get(key)?.single()).cloned();
+        set.add(key.clone(), &ValueSet::only(values));
+    }
 }

@@ -12,6 +12,7 @@ use super::columns::Columns;
 use super::label_sets::LabelTable;
 use super::nodes::{self, Place};
 use super::relaxation;
+use super::reservations::Reservations;
 use super::resources::Resources;
 use super::states::{Definitions, States, TemplateId};
 use super::templates::{LIFECYCLE_LABELS, Template, TemplateParts, pool_requirements, pools_in_order};
@@ -30,6 +31,7 @@ pub(crate) struct Problem<'a> {
     pub(crate) resources: Resources,
     pub(crate) limits: Resources,
     pub(crate) columns: Columns,
+    pub(crate) reservations: Reservations,
     pub(crate) templates: Vec<Template>,
     pub(crate) places: Vec<Place>,
     pub(crate) classes: Vec<Class>,
@@ -100,6 +102,7 @@ impl<'a> Problem<'a> {
                     .iter()
                     .flatten()
                     .any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
+                ignore_dynamic_resources: options.ignore_dynamic_resources,
                 places: &places,
             };
             classes::compile(&parts, pods, &order, &mut states)
@@ -111,6 +114,7 @@ impl<'a> Problem<'a> {
             labels,
             resources,
             limits,
+            reservations: Reservations::new(&columns),
             columns,
             templates,
             places,

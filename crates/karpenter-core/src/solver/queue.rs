@@ -93,9 +93,14 @@ impl Runner<'_> {
             if level.conditions.is_none() {
                 continue;
             }
+            self.world.waits_for_reserved = false;
             if let Some(target) = self.target(id, number, level) {
                 self.world.commit(id, number as u8, target);
                 return true;
+            }
+            // A pod that only waits for reserved capacity keeps its preferences.
+            if self.world.waits_for_reserved {
+                return false;
             }
         }
         false
@@ -113,9 +118,16 @@ impl Runner<'_> {
 
     fn new_node(&mut self, id: ClassId, level: &Level) -> Option<Target> {
         let class = self.world.class(id);
-        (0..self.world.problem.templates.len() as TemplateId).find_map(|template| {
-            self.world.on_new(class, level, template).map(|addition| Target::New(template, addition))
-        })
+        for template in 0..self.world.problem.templates.len() as TemplateId {
+            if let Some(addition) = self.world.on_new(class, level, template) {
+                return Some(Target::New(template, addition));
+            }
+            // Lighter pools are no substitute for reserved capacity that frees up soon.
+            if self.world.waits_for_reserved {
+                break;
+            }
+        }
+        None
     }
 
     fn closed(&mut self, id: ClassId, number: usize) -> &mut Bits {

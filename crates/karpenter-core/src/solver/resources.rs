@@ -51,10 +51,6 @@ impl Resources {
         &self.names[index]
     }
 
-    pub(crate) fn index(&self, name: &str) -> Option<usize> {
-        self.names.binary_search_by(|probe| probe.as_str().cmp(name)).ok()
-    }
-
     /// Requests, rounded up where the unit is too coarse.
     pub(crate) fn demand(&self, list: &ResourceList) -> Amounts {
         self.amounts(list, |nano, unit| nano.div_euclid(unit) + i128::from(nano.rem_euclid(unit) != 0))

@@ -96,15 +96,6 @@ impl States {
         id
     }
 
-    /// Both conditions at once, or nothing when they contradict each other.
-    pub(crate) fn both(&mut self, a: ConditionsId, b: ConditionsId) -> Option<ConditionsId> {
-        if a == b || b == self.no_conditions {
-            return Some(a);
-        }
-        let met = meet(&self.conditions[a as usize], &self.conditions[b as usize])?;
-        Some(self.intern_conditions(met))
-    }
-
     /// The state of an empty node of a template.
     pub(crate) fn base(
         &mut self,

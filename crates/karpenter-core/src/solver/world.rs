@@ -11,6 +11,7 @@ use super::bits::Bits;
 use super::classes::{Class, ClassId, Level, accepts_taints};
 use super::domains;
 use super::problem::Problem;
+use super::reservations::{self, Held, Verdict};
 use super::resources::{Amounts, add};
 use super::states::{StateId, States, TemplateId};
 use super::topology::{CounterId, RuleKind, Topology};
@@ -55,6 +56,10 @@ pub(crate) struct World<'p> {
     /// Columns the limits still allow, per template; all when `None`.
     within_limits: Vec<Option<Arc<Bits>>>,
     nodes_remaining: Vec<Option<i64>>,
+    /// Slots left per reservation.
+    pub(crate) slots: Vec<u32>,
+    /// Whether the last refusal was only because reserved capacity is taken for now.
+    pub(crate) waits_for_reserved: bool,
     pub(crate) tuning: Tuning,
     /// Questions asked so far: the measure of work.
     pub(crate) steps: u64,
@@ -67,6 +72,7 @@ pub(crate) struct Addition {
     pub(crate) fit: Fit,
     allowed: Option<Arc<Bits>>,
     lowered: Option<smallvec::SmallVec<[(u16, u32); 2]>>,
+    reserved: Held,
 }
 
 /// Where a pod goes.
@@ -101,6 +107,8 @@ impl<'p> World<'p> {
             remaining: problem.templates.iter().map(|template| template.remaining.clone()).collect(),
             within_limits: vec![None; problem.templates.len()],
             nodes_remaining: problem.templates.iter().map(|template| template.nodes_remaining).collect(),
+            slots: problem.reservations.slots.iter().map(|(_, left)| *left).collect(),
+            waits_for_reserved: false,
             tuning,
             steps: 0,
         };
@@ -228,6 +236,16 @@ impl<'p> World<'p> {
         self.within_limits[template as usize].clone()
     }
 
+    /// What is left of `limits.nodes`.
+    pub(crate) fn nodes_left(&self, template: TemplateId) -> Option<i64> {
+        self.nodes_remaining[template as usize]
+    }
+
+    /// Limited resources and what is left of them.
+    pub(crate) fn limits_left(&self, template: TemplateId) -> &[(usize, i64)] {
+        &self.remaining[template as usize]
+    }
+
     /// Finds the columns the limits of a template still allow.
     fn apply_limits(&mut self, template: usize) {
         let left = &self.remaining[template];
@@ -289,7 +307,13 @@ impl<'p> World<'p> {
         let from = if Arc::ptr_eq(&of.order, &before.order) { bin.position } else { 0 };
         let fit = bin::cheapest(self.problem, of, allowed.as_deref(), &bin.load, &class.amounts, from)?;
         let lowered = self.min_values(class, bin, state, allowed.as_deref())?;
-        Some(Addition { state, fit, allowed, lowered })
+        match reservations::verdict(self, class, bin, state, allowed.as_deref()) {
+            Verdict::Holds(reserved) => Some(Addition { state, fit, allowed, lowered, reserved }),
+            Verdict::Wait => {
+                self.waits_for_reserved = true;
+                None
+            }
+        }
     }
 
     /// Columns left after the pod's host ports and volumes are taken into account.
@@ -443,6 +467,8 @@ impl<'p> World<'p> {
         bin.position = addition.fit.position;
         bin.price = addition.fit.price;
         bin.allowed = addition.allowed;
+        reservations::hold(&mut self.slots, &bin.reserved, &addition.reserved);
+        bin.reserved = addition.reserved;
         if let Some(lowered) = addition.lowered {
             bin.min_values = lowered;
             bin.min_values_relaxed = true;
