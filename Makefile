@@ -1,4 +1,4 @@
-# For people used to make; every target is one cargo command.
+# For people used to make; every target is one cargo command. ARGS goes to `run` and `bench`.
 .PHONY: build test run lint bench
 
 build:
@@ -7,6 +7,7 @@ build:
 test:
 	cargo xtask test
 
+run: ARGS ?= solve --explain docs/examples/scenario.json
 run:
 	cargo run --release -- $(ARGS)
 

@@ -9,7 +9,7 @@ use crate::workspace::Workspace;
 use crate::{deny, depcheck, generated, process, tidy};
 
 /// Property-test cases per property in the long run; the default is a few hundred.
-const LONG_PROPTEST_CASES: &str = "20000";
+const LONG_PROPTEST_CASES: &str = "4096";
 
 /// Benchmark files of the smoke run: one of each kind of catalog, both solved in well under a second.
 const SMOKE_BENCHMARKS: [&str; 2] = ["bench-500", "large-1000"];
