@@ -68,7 +68,9 @@ impl Field {
         for _ in 0..events / BATCH {
             let batch = self.batch();
             let begin = Instant::now();
-            batch.into_iter().for_each(|event| self.cluster.apply(event));
+            for event in batch {
+                self.cluster.apply(event);
+            }
             nanos.push(begin.elapsed().as_nanos());
             if snapshots == Snapshots::Held {
                 held = self.cluster.snapshot(&ClusterSnapshot::default());

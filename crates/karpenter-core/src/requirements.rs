@@ -1,4 +1,4 @@
-//! What label values a pod, a NodePool or an instance type accepts: the requirement algebra.
+//! What label values a pod, a `NodePool` or an instance type accepts: the requirement algebra.
 //!
 //! A [`Requirement`] is one line of YAML (`key operator values`). A [`ValueSet`] is what such lines mean once combined: which
 //! values are acceptable *and* whether the label may be missing. Keeping the two apart is what makes a contradiction a

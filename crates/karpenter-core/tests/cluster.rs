@@ -63,7 +63,9 @@ fn gone(uid: &str) -> Event {
 
 fn cluster(events: impl IntoIterator<Item = Event>) -> Cluster {
     let mut cluster = Cluster::default();
-    events.into_iter().for_each(|event| cluster.apply(event));
+    for event in events {
+        cluster.apply(event);
+    }
     cluster
 }
 
@@ -172,7 +174,7 @@ impl Facts {
         match event {
             Event::PodPending(pod) => drop(self.pods.insert(pod.id.uid.to_string(), None)),
             Event::PodBound(pod, node) => {
-                drop(self.pods.insert(pod.id.uid.to_string(), Some(node.to_string())))
+                drop(self.pods.insert(pod.id.uid.to_string(), Some(node.to_string())));
             }
             Event::PodGone { uid } => drop(self.pods.remove(&**uid)),
             Event::Node(node) => drop(self.nodes.insert(node.name.to_string())),
@@ -213,7 +215,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 500, ..ProptestConfig::default() })]
+    #![proptest_config(crate::repeatable(500))]
 
     #[test]
     fn the_picture_follows_from_the_facts_whatever_happened(
@@ -233,7 +235,9 @@ proptest! {
         let mut order = order.into_iter().cycle();
         told.sort_by_cached_key(|_| order.next());
         let mut anew = Cluster::default();
-        told.into_iter().for_each(|event| anew.apply(event));
+        for event in told {
+            anew.apply(event);
+        }
         prop_assert_eq!(picture(&anew), facts.picture());
     }
 }

@@ -1,4 +1,4 @@
-//! NodeOverlays: what they select, what they change, who wins, and what they leave alone.
+//! Overlays: what they select, what they change, who wins, and what they leave alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

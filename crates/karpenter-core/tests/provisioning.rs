@@ -25,7 +25,7 @@ fn mentioned(plan: &ProvisioningPlan) -> Vec<PodIndex> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 300, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(crate::repeatable(300))]
 
     #[test]
     fn the_same_question_gets_the_same_answer_on_one_core_or_several(question in random::question()) {

@@ -124,7 +124,7 @@ fn any_lines() -> impl Strategy<Value = Vec<Line>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(crate::repeatable(1000))]
 
     #[test]
     fn a_set_accepts_what_every_line_accepts(lines in any_lines()) {

@@ -67,7 +67,7 @@ pub struct Requirement {
     /// The values; empty for `Exists` and `DoesNotExist`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<Arc<str>>,
-    /// How many distinct values the instance types of a NodeClaim must still offer.
+    /// How many distinct values the instance types of a `NodeClaim` must still offer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_values: Option<u32>,
 }
@@ -88,6 +88,10 @@ impl Requirement {
     }
 
     /// Checks the number and form of the values.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for people: which key, and what its operator needs.
     pub fn validate(&self) -> Result<(), RequirementError> {
         let Self { key, operator, values, .. } = self;
         if *operator == Operator::In && values.is_empty() {

@@ -59,7 +59,7 @@ impl RequirementSet {
         self.keys.iter().all(|(key, set)| set.accepts(label(key)))
     }
 
-    /// The set as requirements, as a NodeClaim would list them; read again they mean the same. `Gt` and `Lt` appear as `Gte`
+    /// The set as requirements, as a `NodeClaim` would list them; read again they mean the same. `Gt` and `Lt` appear as `Gte`
     /// and `Lte`, and one key may need several lines.
     pub fn to_requirements(&self) -> Vec<Requirement> {
         self.keys.iter().flat_map(|(key, set)| requirements_of(key, set)).collect()

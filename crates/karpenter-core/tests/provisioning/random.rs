@@ -129,7 +129,7 @@ fn options() -> impl Strategy<Value = SolverOptions> {
     )
 }
 
-/// A legal requirement, sometimes one that contradicts others.
+/// A requirement, mostly a legal one, sometimes one that contradicts others.
 pub(crate) fn requirement() -> impl Strategy<Value = Requirement> {
     let operators = [
         Operator::In,
@@ -146,9 +146,9 @@ pub(crate) fn requirement() -> impl Strategy<Value = Requirement> {
         let values = match operator {
             Operator::In | Operator::NotIn => vec(select(values.to_vec()), 1..=3).boxed(),
             Operator::Exists | Operator::DoesNotExist => Just(Vec::new()).boxed(),
-            _ => {
-                select(vec!["0", "1", "2", "3", "9223372036854775807"]).prop_map(|bound| vec![bound]).boxed()
-            }
+            _ => select(vec!["0", "1", "2", "3", "9223372036854775807", "-3", "x"])
+                .prop_map(|bound| vec![bound])
+                .boxed(),
         };
         values.prop_map(move |values| Requirement::new(key, operator, values))
     })
@@ -156,8 +156,8 @@ pub(crate) fn requirement() -> impl Strategy<Value = Requirement> {
 
 /// Amounts of `cpu` and `memory`, now and then none or far too much.
 pub(crate) fn amounts(cpu_milli_max: i64) -> impl Strategy<Value = ResourceList> {
-    let cpu = prop_oneof![20 => 0..=cpu_milli_max, 1 => Just(i64::MAX)];
-    let memory = prop_oneof![20 => 0..=cpu_milli_max, 1 => Just(1 << 50)];
+    let cpu = prop_oneof![200 => 0..=cpu_milli_max, 1 => Just(i64::MAX)];
+    let memory = prop_oneof![200 => 0..=cpu_milli_max, 1 => Just(1 << 50)];
     (cpu, memory).prop_map(|(cpu, memory)| {
         let bytes = i128::from(memory) * (1 << 20) * 1_000_000_000;
         let memory = Quantity::from_nano(bytes, karpenter_quantity::Format::BinarySI);
@@ -179,25 +179,24 @@ fn pool() -> impl Strategy<Value = NodePool> {
     let with_min_values = (requirement(), option::weighted(0.2, 0..4_u32))
         .prop_map(|(requirement, min_values)| Requirement { min_values, ..requirement });
     let team = option::of(select(vec!["red", "blue"]));
-    let limits = option::weighted(0.4, (option::of(0..40_i64), option::of(0..4_i64)));
-    let taints = prop_oneof![2 => Just(Vec::new()), 1 => vec(taint(), 1..=2)];
-    (0..3, team, vec(with_min_values, 0..=3), taints, limits).prop_map(
-        |(weight, team, requirements, taints, limits)| {
-            let labels = team.map(|team| ("example.com/team".into(), team.into()));
-            let limits = limits.map(|(cpu, nodes)| {
-                let named = [(CPU, cpu), (NODES, nodes)].into_iter();
-                named.filter_map(|(name, limit)| Some((name, Quantity::from_units(limit?)))).collect()
-            });
-            NodePool {
-                name: "".into(),
-                weight,
-                labels: labels.into_iter().collect(),
-                requirements,
-                taints,
-                limits,
-            }
-        },
-    )
+    let limits = option::weighted(0.3, (option::of(0..40_i64), option::of(0..4_i64)));
+    let taints = prop_oneof![3 => Just(Vec::new()), 1 => vec(taint(), 1..=2)];
+    let requirements = prop_oneof![2 => Just(Vec::new()), 1 => vec(with_min_values, 1..=2)];
+    (0..3, team, requirements, taints, limits).prop_map(|(weight, team, requirements, taints, limits)| {
+        let labels = team.map(|team| ("example.com/team".into(), team.into()));
+        let limits = limits.map(|(cpu, nodes)| {
+            let named = [(CPU, cpu), (NODES, nodes)].into_iter();
+            named.filter_map(|(name, limit)| Some((name, Quantity::from_units(limit?)))).collect()
+        });
+        NodePool {
+            name: "".into(),
+            weight,
+            labels: labels.into_iter().collect(),
+            requirements,
+            taints,
+            limits,
+        }
+    })
 }
 
 fn named_pool(number: usize, mut pool: NodePool) -> NodePool {
@@ -207,7 +206,10 @@ fn named_pool(number: usize, mut pool: NodePool) -> NodePool {
 }
 
 fn offering() -> impl Strategy<Value = Offering> {
-    let price = select(vec![0.0, 0.1, 0.1, 0.5, 1.0, 7.25]);
+    let price = prop_oneof![
+        50 => select(vec![0.0, 0.1, 0.1, 0.5, 1.0, 7.25]),
+        1 => select(vec![f64::NAN, f64::INFINITY, -1.0]),
+    ];
     let own_capacity = option::weighted(0.1, amounts(16_000));
     (select(ZONES.to_vec()), select(CAPACITY_TYPES.to_vec()), price, 0..3_u32, any::<bool>(), own_capacity)
         .prop_map(|(zone, capacity_type, price, remaining, out_of_stock, capacity_override)| {
@@ -229,7 +231,7 @@ fn offering() -> impl Strategy<Value = Offering> {
 fn instance_type() -> impl Strategy<Value = InstanceType> {
     let size = option::of(select(vec!["1", "2", "3", "03", "many"]));
     let team = option::weighted(0.2, requirement());
-    (amounts(16_000), amounts(500), vec(offering(), 0..=5), size, team).prop_map(
+    (amounts(16_000), amounts(300), vec(offering(), 0..=5), size, team).prop_map(
         |(mut capacity, overhead, offerings, size, other)| {
             capacity.insert(PODS, Quantity::from_units(8));
             let mut requirements = RequirementSet::default();

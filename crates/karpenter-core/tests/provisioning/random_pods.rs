@@ -152,20 +152,37 @@ fn label_keys() -> impl Strategy<Value = Vec<Arc<str>>> {
 fn spread() -> impl Strategy<Value = SpreadConstraint> {
     let what = select(vec![Unsatisfiable::DoNotSchedule, Unsatisfiable::ScheduleAnyway]);
     let policies = (any::<bool>(), any::<bool>());
-    (1..3_u32, topology_key(), what, selector(), option::of(1..4_u32), policies, label_keys()).prop_map(
-        |(max_skew, topology_key, when_unsatisfiable, selector, min_domains, policies, match_label_keys)| {
-            SpreadConstraint {
+    (
+        select(vec![0, 1, 1, 1, 2, 2]),
+        topology_key(),
+        what,
+        selector(),
+        option::of(0..4_u32),
+        policies,
+        label_keys(),
+    )
+        .prop_map(
+            |(
                 max_skew,
                 topology_key,
                 when_unsatisfiable,
                 selector,
-                min_domains: min_domains.filter(|_| when_unsatisfiable == Unsatisfiable::DoNotSchedule),
-                honor_node_affinity: policies.0,
-                honor_node_taints: policies.1,
+                min_domains,
+                policies,
                 match_label_keys,
-            }
-        },
-    )
+            )| {
+                SpreadConstraint {
+                    max_skew,
+                    topology_key,
+                    when_unsatisfiable,
+                    selector,
+                    min_domains: min_domains.filter(|_| when_unsatisfiable == Unsatisfiable::DoNotSchedule),
+                    honor_node_affinity: policies.0,
+                    honor_node_taints: policies.1,
+                    match_label_keys,
+                }
+            },
+        )
 }
 
 fn term() -> impl Strategy<Value = PodAffinityTerm> {
