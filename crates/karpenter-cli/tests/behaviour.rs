@@ -10,15 +10,18 @@
 )]
 
 mod affinity;
+mod capacity_buffers;
 mod daemon_sets;
 mod existing_nodes;
 mod host_ports;
 mod limits;
 mod min_values;
+mod node_overlays;
 mod node_pools;
 mod pods;
 mod preferences;
 mod priorities;
+mod reservations;
 mod spread;
 mod taints;
 mod volumes;
