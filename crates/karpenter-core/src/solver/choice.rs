@@ -34,7 +34,7 @@ enum Run {
 const BATCH: usize = 6;
 
 /// How many choices among equally good domains are tried.
-const DOMAIN_TURNS: u32 = 4;
+const DOMAIN_TURNS: u32 = 6;
 
 /// Prices closer than this are equal: sums of the same prices in another order differ by rounding.
 const PRICE_TOLERANCE: f64 = 1e-8;
@@ -42,18 +42,18 @@ const PRICE_TOLERANCE: f64 = 1e-8;
 /// Upstream's own rules.
 const REFERENCE: Policy = Policy {
     join: Join::FewestPods,
-    tuning: Tuning { limit_slack: None, domain_turn: 0, cheapest_domain: false },
+    tuning: Tuning { limit_slack: None, domain_turn: 0, cheapest_domain: false, cheapest_pool: false },
     rotation: 0,
 };
 
 /// Ways of packing, with or without taking the cheapest domain a spread allows.
 const TACTICS: [(Tactics, bool); 6] = [
-    (Tactics { filling: Filling::Balanced, sizes: 10, share: 1.0 }, false),
     (Tactics { filling: Filling::Largest, sizes: 40, share: 1.0 }, false),
     (Tactics { filling: Filling::Balanced, sizes: 40, share: 1.4 }, false),
-    (Tactics { filling: Filling::Largest, sizes: 40, share: 2.0 }, true),
     (Tactics { filling: Filling::Balanced, sizes: 40, share: 1.0 }, true),
-    (Tactics { filling: Filling::Balanced, sizes: 40, share: f64::INFINITY }, true),
+    (Tactics { filling: Filling::Largest, sizes: 40, share: 2.0 }, true),
+    (Tactics { filling: Filling::Balanced, sizes: 10, share: 1.0 }, false),
+    (Tactics { filling: Filling::Largest, sizes: 40, share: 4.0 }, true),
 ];
 
 /// The best plan found within the budget.
@@ -170,7 +170,10 @@ impl Outcome<'_> {
 fn packings() -> impl Iterator<Item = Run> {
     (0..DOMAIN_TURNS).flat_map(|domain_turn| {
         TACTICS.into_iter().map(move |(tactics, cheapest_domain)| {
-            Run::Pack(Tuning { limit_slack: None, domain_turn, cheapest_domain }, tactics)
+            Run::Pack(
+                Tuning { domain_turn, cheapest_domain, cheapest_pool: true, ..Tuning::default() },
+                tactics,
+            )
         })
     })
 }
@@ -186,6 +189,7 @@ fn alternatives(limited: bool) -> impl Iterator<Item = Run> {
                     limit_slack: *limit_slack,
                     domain_turn: turn / 2,
                     cheapest_domain: turn % 2 == 1,
+                    cheapest_pool: join == Join::LeastIncrease,
                 };
                 Run::Queue(Policy { join, tuning, rotation: turn })
             })
@@ -197,18 +201,50 @@ fn alternatives(limited: bool) -> impl Iterator<Item = Run> {
 fn solve<'p>(problem: &'p Problem<'p>, states: &States, run: Run) -> Option<Outcome<'p>> {
     match run {
         Run::Pack(tuning, tactics) => {
-            let mut world = World::new(problem, states.clone(), tuning);
-            let (lots, left) = lots::assign(&mut world);
-            packing::pack(&mut world, lots, tactics);
-            merging::merge(&mut world);
-            world.limits_hold().then_some(Outcome { world, left })
+            let beside = lots::beside_others(problem);
+            let first = packed(problem, states, (tuning, tactics), &beside);
+            if first.world.limits_hold() {
+                return Some(first);
+            }
+            // Who gets the last of a limit is the queue's business; everybody else can still be packed.
+            let bound = with_limited(&first, beside);
+            let second = packed(problem, states, (tuning, tactics), &bound);
+            second.world.limits_hold().then_some(second)
         }
         Run::Queue(policy) => {
-            let (mut world, left) = queue::run(problem, states.clone(), policy);
+            let mut world = World::new(problem, states.clone(), policy.tuning);
+            let left = queue::drain(&mut world, policy.join, queue::rotated(problem, policy.rotation));
             if policy.join == Join::LeastIncrease {
                 merging::merge(&mut world);
             }
             Some(Outcome { world, left })
         }
     }
+}
+
+/// A world in which the bound classes took the queue and all others were packed around them.
+fn packed<'p>(
+    problem: &'p Problem<'p>,
+    states: &States,
+    (tuning, tactics): (Tuning, Tactics),
+    bound: &[bool],
+) -> Outcome<'p> {
+    let mut world = World::new(problem, states.clone(), tuning);
+    let (first, rest) = problem.queue.iter().copied().partition(|(class, _)| bound[*class as usize]);
+    let join = if tactics.share > 1.0 { Join::FewestPods } else { Join::LeastIncrease };
+    let mut left = queue::drain(&mut world, join, first);
+    let (lots, unassigned) = lots::assign(&mut world, rest);
+    packing::pack(&mut world, lots, tactics);
+    merging::merge(&mut world);
+    left.extend(unassigned);
+    Outcome { world, left }
+}
+
+/// The bound classes and those on nodes of pools with limits.
+fn with_limited(outcome: &Outcome<'_>, mut bound: Vec<bool>) -> Vec<bool> {
+    let templates = &outcome.world.problem.templates;
+    for bin in outcome.world.bins.iter().filter(|bin| templates[bin.template as usize].is_limited()) {
+        bin.shares.iter().for_each(|share| bound[share.class as usize] = true);
+    }
+    bound
 }

@@ -6,6 +6,7 @@ use super::bin::{self, Bin};
 use super::bits::Bits;
 use super::classes::{Class, Level};
 use super::label_sets::{KeyId, LabelSets, ValueId};
+use super::packing;
 use super::states::{ConditionsId, StateId};
 use super::topology::{CounterId, Rule, RuleKind, Topology};
 use super::world::World;
@@ -37,7 +38,7 @@ pub(crate) fn narrow(world: &mut World<'_>, probe: &Probe<'_>, mut state: StateI
                 let others = *required
                     && world.problem.population[rule.counter as usize] > u32::from(rule.selects_itself);
                 if others {
-                    take_one(world, probe, state, key, &empty, |_, _| 0)?
+                    take_one(world, probe, state, (key, rule.counter), &empty, |_, _| 0)?
                 } else {
                     take_all(world, state, key, &empty)?
                 }
@@ -66,7 +67,7 @@ fn spread(
     let valid = keep(open, |value| permits(world, rule, value));
     let counter = rule.counter as usize;
     if world.tuning.cheapest_domain {
-        return take_one(world, probe, state, key, &valid, |_, _| 0);
+        return take_one(world, probe, state, (key, rule.counter), &valid, |_, _| 0);
     }
     if soft {
         let least = valid.iter().map(|value| world.counts[counter][value]).min()?;
@@ -75,7 +76,9 @@ fn spread(
             return None;
         }
     }
-    take_one(world, probe, state, key, &valid, |world, value| world.counts[counter][value as usize])
+    take_one(world, probe, state, (key, rule.counter), &valid, |world, value| {
+        world.counts[counter][value as usize]
+    })
 }
 
 /// The state in one domain and the price of the node there, if it is possible.
@@ -90,7 +93,13 @@ fn in_domain(
     let next = world.states.narrow(state, conditions, &world.problem.columns)?;
     let of = world.states.get(next);
     let fit = bin::cheapest(world.problem, of, probe.allowed, &probe.bin.load, &probe.class.amounts, 0)?;
-    Some((fit.price, next))
+    // Many pods will follow the first: what counts is what a pod costs there, not what the smallest machine for one costs.
+    let price = if world.tuning.cheapest_domain {
+        packing::worth(world, next, &probe.class.amounts)
+    } else {
+        fit.price
+    };
+    Some((price, next))
 }
 
 /// Domains without pods that refuse this one. While such pods are still waiting, the pod keeps to a single domain, preferably one its
@@ -108,7 +117,7 @@ fn refused(
         return take_all(world, state, key, &free);
     }
     let counted_by = probe.class.counted_by.clone();
-    take_one(world, probe, state, key, &free, |world, value| {
+    take_one(world, probe, state, (key, counter), &free, |world, value| {
         let spoiled = counted_by.iter().any(|id| {
             world.problem.counters.get(*id).topology == Topology::Label(key)
                 && world.possible[*id as usize][value as usize] > 0
@@ -135,7 +144,7 @@ fn affinity(
     if !rule.selects_itself || peers_reachable {
         return None;
     }
-    take_one(world, probe, state, key, open, |_, _| 0)
+    take_one(world, probe, state, (key, rule.counter), open, |_, _| 0)
 }
 
 /// Whether the rule allows a pod in this domain now.
@@ -193,19 +202,27 @@ fn take_all(world: &mut World<'_>, state: StateId, key: KeyId, domains: &Bits) -
     world.states.narrow(state, conditions, &world.problem.columns)
 }
 
+/// Which of the equally good domains comes first: each counter takes turns of its own, so that groups are tried in different domains.
+fn turn(domain_turn: u32, counter: CounterId) -> usize {
+    let mixed = domain_turn
+        .wrapping_mul(0x9E37_79B1)
+        .wrapping_add(domain_turn.wrapping_mul(counter).wrapping_mul(0x85EB_CA6B));
+    (mixed >> 16) as usize
+}
+
 /// The state in the best single domain: smallest rank, then lowest price. The tuning's turn takes the next best of equal rank instead.
 fn take_one(
     world: &mut World<'_>,
     probe: &Probe<'_>,
     state: StateId,
-    key: KeyId,
+    (key, counter): (KeyId, CounterId),
     domains: &Bits,
     rank: impl Fn(&World<'_>, ValueId) -> u32,
 ) -> Option<StateId> {
     let mut ordered: SmallVec<[(u32, usize); 8]> =
         domains.iter().map(|value| (rank(world, value as ValueId), value)).collect();
     ordered.sort_unstable();
-    let turn = world.tuning.domain_turn as usize;
+    let turn = turn(world.tuning.domain_turn, counter);
     for equals in ordered.chunk_by(|a, b| a.0 == b.0) {
         let mut possible: SmallVec<[(f64, StateId); 8]> =
             equals.iter().filter_map(|(_, value)| in_domain(world, probe, state, key, *value)).collect();

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::bin::Share;
 use super::classes::{Class, ClassId, Level};
@@ -14,8 +14,9 @@ use super::existing::Suited;
 use super::label_sets::{KeyId, LabelSets};
 use super::problem::Problem;
 use super::states::{ConditionsId, StateId, TemplateId, meet};
-use super::topology::{RuleKind, Topology};
+use super::topology::{CounterId, RuleKind, Topology};
 use super::world::{Addition, Target, World};
+use crate::plan::MinValuesPolicy;
 
 /// Pods of one class that go to new nodes with the same conditions.
 #[derive(Clone, Debug)]
@@ -31,25 +32,31 @@ pub(crate) struct Lot {
     pub(crate) count: u32,
 }
 
-/// Whether packing understands every rule of the problem. Pods that must share a node with others, and
-/// reserved capacity, need the queue.
+/// Whether packing understands every rule of the problem. Reserved capacity and lowered `minValues` need the queue.
 pub(crate) fn packable(problem: &Problem<'_>) -> bool {
-    let beside_others = |level: &Level| {
-        level
-            .rules
-            .iter()
-            .any(|rule| rule.topology == Topology::Host && matches!(rule.kind, RuleKind::Affinity { .. }))
-    };
     problem.reservations.slots.is_empty()
-        && !problem.classes.iter().flat_map(|class| &class.levels).any(beside_others)
-        && (problem.options.min_values == crate::plan::MinValuesPolicy::Strict
+        && (problem.options.min_values == MinValuesPolicy::Strict
             || problem.templates.iter().all(|template| template.min_values.is_empty()))
 }
 
-/// Assigns every pod of the queue; returns the lots and the pods left over.
-pub(crate) fn assign(world: &mut World<'_>) -> (Vec<Lot>, Vec<Share>) {
+/// Classes that must share nodes with others, and those they must share nodes with: which node they get decides, so they come first.
+pub(crate) fn beside_others(problem: &Problem<'_>) -> Vec<bool> {
+    let counters = |class: &Class| -> Vec<CounterId> {
+        let rules = class.levels.iter().flat_map(|level| &level.rules);
+        let beside = rules
+            .filter(|rule| rule.topology == Topology::Host && matches!(rule.kind, RuleKind::Affinity { .. }));
+        beside.map(|rule| rule.counter).collect()
+    };
+    let wanted: FxHashSet<CounterId> = problem.classes.iter().flat_map(counters).collect();
+    let bound = |class: &Class| {
+        !counters(class).is_empty() || class.counted_by.iter().any(|counter| wanted.contains(counter))
+    };
+    problem.classes.iter().map(bound).collect()
+}
+
+/// Assigns every pod of a queue; returns the lots and the pods left over.
+pub(crate) fn assign(world: &mut World<'_>, mut queue: VecDeque<(ClassId, u32)>) -> (Vec<Lot>, Vec<Share>) {
     let mut assigner = Assigner { suited: Suited::new(world), lots: Vec::new(), ids: FxHashMap::default() };
-    let mut queue: VecDeque<(ClassId, u32)> = world.problem.queue.iter().copied().collect();
     let mut stuck = 0;
     while let Some((class, count)) = queue.pop_front() {
         let left = assigner.assign(world, class, count);
@@ -91,12 +98,10 @@ impl Assigner {
                 world.commit(id, number as u8, Target::Place(place));
                 return Some(1);
             }
-            for template in 0..world.problem.templates.len() as TemplateId {
-                if let Some(addition) = world.on_new(class, level, template) {
-                    let many = if chooses_domains(world.problem, class, level) { 1 } else { count };
-                    self.add(world, (id, number as u8), template, &addition, many);
-                    return Some(many);
-                }
+            if let Some((template, addition)) = world.new_node(class, level) {
+                let many = if chooses_domains(world.problem, class, level) { 1 } else { count };
+                self.add(world, (id, number as u8), template, &addition, many);
+                return Some(many);
             }
         }
         None

@@ -497,16 +497,19 @@ fn worths(world: &World<'_>, lots: &[Lot]) -> Vec<f64> {
     lots.iter()
         .map(|lot| {
             let amounts = &world.class(lot.class).amounts;
-            *known.entry((lot.state, amounts)).or_insert_with(|| {
-                let state = world.states.get(lot.state);
-                let room = &world.problem.templates[lot.template as usize].room;
-                let columns = bin::carrying(world.problem, state, None, amounts);
-                columns
-                    .map(|(price, column)| price * share(amounts, &room[column as usize]))
-                    .fold(f64::INFINITY, f64::min)
-            })
+            *known.entry((lot.state, amounts)).or_insert_with(|| worth(world, lot.state, amounts))
         })
         .collect()
+}
+
+/// What a pod with these requests costs on the machine of a state that suits it best.
+pub(crate) fn worth(world: &World<'_>, state: StateId, amounts: &Amounts) -> f64 {
+    let state = world.states.get(state);
+    let room = &world.problem.templates[state.template as usize].room;
+    let columns = bin::carrying(world.problem, state, None, amounts);
+    columns
+        .map(|(price, column)| price * share(amounts, &room[column as usize]))
+        .fold(f64::INFINITY, f64::min)
 }
 
 /// The largest part of a machine's resources that the amounts take.

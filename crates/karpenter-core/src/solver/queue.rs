@@ -10,7 +10,6 @@ use super::bits::Bits;
 use super::classes::{ClassId, Level};
 use super::existing::Suited;
 use super::problem::Problem;
-use super::states::{States, TemplateId};
 use super::world::{Target, Tuning, World};
 
 /// Which open node a pod joins.
@@ -31,18 +30,15 @@ pub(crate) struct Policy {
     pub(crate) rotation: u32,
 }
 
-/// Runs the queue and returns the world with what was placed, and the pods left over.
-pub(crate) fn run<'p>(problem: &'p Problem<'p>, states: States, policy: Policy) -> (World<'p>, Vec<Share>) {
-    let world = World::new(problem, states, policy.tuning);
-    let suited = Suited::new(&world);
-    let mut runner =
-        Runner { world, join: policy.join, suited, closed: vec![Vec::new(); problem.classes.len()] };
-    let left = runner.drain(rotated(problem, policy.rotation));
-    (runner.world, left)
+/// Places the pods of a queue in the world; returns those left over.
+pub(crate) fn drain(world: &mut World<'_>, join: Join, queue: VecDeque<(ClassId, u32)>) -> Vec<Share> {
+    let suited = Suited::new(world);
+    let closed = vec![Vec::new(); world.problem.classes.len()];
+    Runner { world, join, suited, closed }.drain(queue)
 }
 
 /// The queue with classes of equal size rotated among themselves.
-fn rotated(problem: &Problem<'_>, rotation: u32) -> VecDeque<(ClassId, u32)> {
+pub(crate) fn rotated(problem: &Problem<'_>, rotation: u32) -> VecDeque<(ClassId, u32)> {
     let mut queue = problem.queue.clone();
     if rotation > 0 {
         let size = |class: ClassId| {
@@ -57,8 +53,8 @@ fn rotated(problem: &Problem<'_>, rotation: u32) -> VecDeque<(ClassId, u32)> {
     queue.into()
 }
 
-struct Runner<'p> {
-    world: World<'p>,
+struct Runner<'w, 'p> {
+    world: &'w mut World<'p>,
     join: Join,
     suited: Suited,
     /// Open nodes that can never again take a pod of a class at a level.
@@ -68,7 +64,7 @@ struct Runner<'p> {
 /// Open nodes tracked per class; grown in steps.
 const BINS_STEP: usize = 512;
 
-impl Runner<'_> {
+impl Runner<'_, '_> {
     fn drain(&mut self, mut queue: VecDeque<(ClassId, u32)>) -> Vec<Share> {
         let mut stuck = 0;
         while let Some((class, count)) = queue.pop_front() {
@@ -107,7 +103,7 @@ impl Runner<'_> {
     }
 
     fn target(&mut self, id: ClassId, number: usize, level: &Level) -> Option<Target> {
-        if let Some(place) = self.suited.first(&self.world, id, number) {
+        if let Some(place) = self.suited.first(self.world, id, number) {
             return Some(Target::Place(place));
         }
         match self.join {
@@ -118,16 +114,7 @@ impl Runner<'_> {
 
     fn new_node(&mut self, id: ClassId, level: &Level) -> Option<Target> {
         let class = self.world.class(id);
-        for template in 0..self.world.problem.templates.len() as TemplateId {
-            if let Some(addition) = self.world.on_new(class, level, template) {
-                return Some(Target::New(template, addition));
-            }
-            // Lighter pools are no substitute for reserved capacity that frees up soon.
-            if self.world.waits_for_reserved {
-                break;
-            }
-        }
-        None
+        self.world.new_node(class, level).map(|(template, addition)| Target::New(template, addition))
     }
 
     fn closed(&mut self, id: ClassId, number: usize) -> &mut Bits {

@@ -28,6 +28,8 @@ pub(crate) struct Tuning {
     pub(crate) domain_turn: u32,
     /// Whether spread pods take the cheapest domain the skew allows, not the emptiest.
     pub(crate) cheapest_domain: bool,
+    /// Whether a new node comes from the cheapest of several pools of equal weight, not from the first by name.
+    pub(crate) cheapest_pool: bool,
 }
 
 /// The changing part of an existing node.
@@ -229,6 +231,31 @@ impl<'p> World<'p> {
         bin.allowed = self.within_limits(template);
         let addition = self.extended(class, level, &bin)?;
         Some(self.tightened(class, template, addition))
+    }
+
+    /// A new node for one pod of the class, from the first pool that can make one.
+    pub(crate) fn new_node(&mut self, class: &Class, level: &Level) -> Option<(TemplateId, Addition)> {
+        let templates = &self.problem.templates;
+        let mut best: Option<(TemplateId, Addition)> = None;
+        for template in 0..templates.len() as TemplateId {
+            let weight = templates[template as usize].pool.weight;
+            let settled = |(known, _): &(TemplateId, Addition)| {
+                !self.tuning.cheapest_pool || templates[*known as usize].pool.weight > weight
+            };
+            if best.as_ref().is_some_and(settled) {
+                break;
+            }
+            if let Some(addition) = self.on_new(class, level, template)
+                && best.as_ref().is_none_or(|(_, known)| addition.fit.price < known.fit.price)
+            {
+                best = Some((template, addition));
+            }
+            // Lighter pools are no substitute for reserved capacity that frees up soon.
+            if self.waits_for_reserved {
+                break;
+            }
+        }
+        best
     }
 
     /// Columns whose capacity the pool's limits still allow; all when `None`.
