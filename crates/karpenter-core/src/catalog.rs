@@ -94,15 +94,18 @@ impl InstanceType {
 /// Capacity less overhead; memory also less huge pages, which are set aside from it.
 pub(crate) fn allocatable(capacity: &ResourceList, overhead: &ResourceList) -> ResourceList {
     let mut result = capacity.clone();
-    for (name, quantity) in overhead.iter() {
+    for (name, quantity) in overhead {
         result.insert(name, capacity.get(name) - quantity);
     }
-    for (name, quantity) in capacity.iter() {
+    for (name, quantity) in capacity {
         if name.starts_with("hugepages-") {
             result.insert("memory", result.get("memory") - quantity);
         }
     }
-    result.iter().map(|(name, quantity)| (name.to_owned(), quantity.max(karpenter_quantity::Quantity::ZERO))).collect()
+    result
+        .iter()
+        .map(|(name, quantity)| (name.to_owned(), quantity.max(karpenter_quantity::Quantity::ZERO)))
+        .collect()
 }
 
 /// The instance types every NodePool may use.
@@ -115,7 +118,7 @@ pub struct Catalog {
 impl Catalog {
     /// A catalog in which every named pool sees the same types.
     pub fn shared(pools: impl IntoIterator<Item = Arc<str>>, types: Arc<[Arc<InstanceType>]>) -> Self {
-        Self { by_pool: pools.into_iter().map(|pool| (pool, types.clone())).collect() }
+        Self { by_pool: pools.into_iter().zip(std::iter::repeat(types)).collect() }
     }
 
     /// The types of one pool.

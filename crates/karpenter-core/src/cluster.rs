@@ -15,8 +15,8 @@ pub use labels::{LabelRules, Labels, Selector, SelectorExpression, SelectorOpera
 pub use node::{Node, NodeStage, Taint, TaintEffect, Toleration, TolerationOperator, tolerates};
 pub use node_pool::NodePool;
 pub use pod::{
-    DisruptionBudget, HostPort, Pod, PodAffinityTerm, PodId, PodOwner, PodPhase, PodSpec, PreferredTerm, SpreadConstraint,
-    Unsatisfiable, WeightedAffinityTerm,
+    DisruptionBudget, HostPort, Pod, PodAffinityTerm, PodId, PodOwner, PodPhase, PodSpec, PreferredTerm,
+    SpreadConstraint, Unsatisfiable, WeightedAffinityTerm,
 };
 pub use snapshot::{ClusterSnapshot, DaemonSet};
 pub use state::{Cluster, Event};

@@ -26,7 +26,8 @@ impl LabelRules {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
         self.restricted_labels.contains(key)
             || self.restricted_domains.iter().any(|reserved| {
-                domain == &**reserved || domain.strip_suffix(&**reserved).is_some_and(|prefix| prefix.ends_with('.'))
+                domain == &**reserved
+                    || domain.strip_suffix(&**reserved).is_some_and(|prefix| prefix.ends_with('.'))
             })
     }
 }
@@ -67,7 +68,11 @@ impl Selector {
 
     /// Adds `key In [value]`, as `matchLabels` and `matchLabelKeys` do.
     pub fn require(&mut self, key: Arc<str>, value: Arc<str>) {
-        self.expressions.insert(SelectorExpression { key, operator: SelectorOperator::In, values: [value].into() });
+        self.expressions.insert(SelectorExpression {
+            key,
+            operator: SelectorOperator::In,
+            values: [value].into(),
+        });
     }
 }
 

@@ -55,7 +55,9 @@ pub struct Toleration {
 impl Toleration {
     /// Whether it covers this taint.
     pub fn covers(&self, taint: &Taint) -> bool {
-        if self.effect.is_some_and(|effect| effect != taint.effect) || !(self.key.is_empty() || self.key == taint.key) {
+        if self.effect.is_some_and(|effect| effect != taint.effect)
+            || !(self.key.is_empty() || self.key == taint.key)
+        {
             return false;
         }
         let numbers = || Some((self.value.parse::<i64>().ok()?, taint.value.parse::<i64>().ok()?));
@@ -68,6 +70,10 @@ impl Toleration {
     }
 }
 
+/// Checks that every taint is covered.
+///
+/// # Errors
+///
 /// The first taint none of the tolerations covers.
 pub fn tolerates<'a>(tolerations: &[Toleration], taints: &'a [Taint]) -> Result<(), &'a Taint> {
     match taints.iter().find(|taint| !tolerations.iter().any(|toleration| toleration.covers(taint))) {

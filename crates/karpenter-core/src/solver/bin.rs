@@ -17,6 +17,9 @@ use super::topology::CounterId;
 use super::volumes::Attachment;
 use crate::cluster::HostPort;
 
+/// Keys with `minValues` and how many values are needed.
+pub(crate) type MinValues = SmallVec<[(KeyId, u32); 2]>;
+
 /// Pods of one class on a node, placed at one step of relaxation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
@@ -43,7 +46,7 @@ pub(crate) struct Bin {
     pub(crate) ports: Vec<HostPort>,
     pub(crate) attached: BTreeSet<Attachment>,
     /// `minValues` still in force; lowered from the pool's where the policy allows.
-    pub(crate) min_values: SmallVec<[(KeyId, u32); 2]>,
+    pub(crate) min_values: MinValues,
     pub(crate) min_values_relaxed: bool,
     /// Reservations of which the node holds a slot.
     pub(crate) reserved: Held,

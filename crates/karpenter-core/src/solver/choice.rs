@@ -61,10 +61,7 @@ pub(crate) fn best<'p>(problem: &'p Problem<'p>, states: &States) -> Outcome<'p>
     let mut search = Search { problem, states, best: None, reference: None, steps: 0, run_steps: 0 };
     let packings: Vec<Run> = if lots::packable(problem) { packings().collect() } else { Vec::new() };
     search.batch(&packings[..packings.len().min(1)]);
-    let limited = match search.queue_affordable() {
-        true => search.refer(),
-        false => None,
-    };
+    let limited = if search.queue_affordable() { search.refer() } else { None };
     let mut rest: Vec<Run> = packings.into_iter().skip(1).collect();
     rest.extend(limited.into_iter().flat_map(alternatives));
     for batch in rest.chunks(BATCH) {

@@ -17,7 +17,7 @@ use super::volumes::{self, Attachment};
 use crate::catalog::HOSTNAME;
 use crate::cluster::{
     ClusterSnapshot, Labels, NodeStage, Pod, PodAffinityTerm, PodSpec, Selector, SelectorExpression,
-    SelectorOperator, SpreadConstraint, Taint, TaintEffect, Toleration, Unsatisfiable, tolerates,
+    SelectorOperator, SpreadConstraint, Taint, TaintEffect, Toleration, Unsatisfiable, VolumeRef, tolerates,
 };
 use crate::plan::{PodIndex, PreferencePolicy};
 
@@ -101,6 +101,9 @@ struct VariantKey {
     own_labels: Vec<Option<Arc<str>>>,
 }
 
+/// What makes pods one class: their variant, the counters that match them, and their volumes.
+type ClassKey = (usize, Arc<Vec<CounterId>>, Vec<VolumeRef>);
+
 struct Variant {
     levels: Vec<Level>,
     refuses: Vec<CounterId>,
@@ -162,9 +165,12 @@ impl Compiler<'_> {
             return *id;
         }
         let steps = relaxation::steps(&pod.spec, self.parts.preferences, self.parts.soft_taints);
-        let refused = pod.spec.uses_dynamic_resources && self.parts.ignore_dynamic_resources;
-        let levels =
-            if refused { Vec::new() } else { steps.iter().map(|demands| self.level(demands, pod)).collect() };
+        let unsupported = pod.spec.uses_dynamic_resources && self.parts.ignore_dynamic_resources;
+        let levels = if unsupported {
+            Vec::new()
+        } else {
+            steps.iter().map(|demands| self.level(demands, pod)).collect()
+        };
         let refuses = self.refusals(pod);
         let id = self.variants.len();
         self.variants.push(Variant { levels, refuses });
@@ -326,8 +332,7 @@ impl Compiler<'_> {
 
     fn group(&mut self, pods: &[Arc<Pod>], wanted: &[PodIndex], variants: &[usize]) {
         let mut matched: FxHashMap<(*const Labels, *const str), Arc<Vec<CounterId>>> = FxHashMap::default();
-        let mut classes: FxHashMap<(usize, Arc<Vec<CounterId>>, Vec<crate::cluster::VolumeRef>), ClassId> =
-            FxHashMap::default();
+        let mut classes: FxHashMap<ClassKey, ClassId> = FxHashMap::default();
         let mut counter_sets: FxHashMap<Vec<CounterId>, Arc<Vec<CounterId>>> = FxHashMap::default();
         for (index, variant) in wanted.iter().zip(variants) {
             let pod = &pods[*index as usize];

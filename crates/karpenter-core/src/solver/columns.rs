@@ -142,8 +142,8 @@ impl Columns {
             .fold(f64::INFINITY, f64::min)
     }
 
-    fn add_type<'a>(
-        &'a mut self,
+    fn add_type(
+        &mut self,
         index: usize,
         resources: &Resources,
         limits: &Resources,

@@ -235,7 +235,7 @@ fn restricted(
         bin::carrying(problem, world.states.get(state), allowed, &class.amounts).next().is_some()
     };
     match world.columns_left(class, &bin) {
-        Some(left) if fits(left.as_deref(), world) => {}
+        Ok(left) if fits(left.as_deref(), world) => {}
         _ if class.spec.host_ports.is_empty() => return Obstacle::VolumeLimit,
         _ => return Obstacle::HostPort,
     }

@@ -216,8 +216,11 @@ impl<'w, 'p> Packer<'w, 'p> {
         for share in bin.shares.clone() {
             let class = self.world.class(share.class);
             if !class.spec.host_ports.is_empty() || !class.attachments.is_empty() {
-                bin.allowed =
-                    self.world.columns_left(class, bin).expect("the column the node was filled for is left");
+                bin.allowed = self
+                    .world
+                    .columns_left(class, bin)
+                    .ok()
+                    .expect("the column the node was filled for is left");
             }
         }
         let state = self.world.states.get(bin.state);
@@ -454,7 +457,7 @@ pub(crate) fn quota(world: &World<'_>, class: &Class, level: &Level, bin: &Bin, 
     if !class.spec.host_ports.is_empty() || !class.attachments.is_empty() {
         let left = world
             .columns_left(class, bin)
-            .is_some_and(|left| left.is_none_or(|left| left.contains(column as usize)));
+            .is_ok_and(|left| left.is_none_or(|left| left.contains(column as usize)));
         let free = left && !bin.port_taken(class);
         quota = quota.min(if !free {
             0

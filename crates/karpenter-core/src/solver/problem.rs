@@ -88,25 +88,22 @@ impl<'a> Problem<'a> {
         let places = nodes::places(snapshot, &labels, &resources);
         let order = queue_order(pods, wanted);
         let domains = topology_domains(&labels, &templates, &columns);
-        let compiled = {
-            let template_taints: Vec<Vec<Taint>> =
-                templates.iter().map(|template| template.pool.taints.clone()).collect();
-            let parts = ClassParts {
-                snapshot,
-                labels: &labels,
-                resources: &resources,
-                template_taints: &template_taints,
-                domains: &domains,
-                preferences: options.preferences,
-                soft_taints: template_taints
-                    .iter()
-                    .flatten()
-                    .any(|taint| taint.effect == TaintEffect::PreferNoSchedule),
-                ignore_dynamic_resources: options.ignore_dynamic_resources,
-                places: &places,
-            };
-            classes::compile(&parts, pods, &order, &mut states)
+        let template_taints: Vec<Vec<Taint>> =
+            templates.iter().map(|template| template.pool.taints.clone()).collect();
+        let soft_taints =
+            template_taints.iter().flatten().any(|taint| taint.effect == TaintEffect::PreferNoSchedule);
+        let parts = ClassParts {
+            snapshot,
+            labels: &labels,
+            resources: &resources,
+            template_taints: &template_taints,
+            domains: &domains,
+            preferences: options.preferences,
+            soft_taints,
+            ignore_dynamic_resources: options.ignore_dynamic_resources,
+            places: &places,
         };
+        let compiled = classes::compile(&parts, pods, &order, &mut states);
         let queue = queue(&compiled.classes, pods.len(), &order);
         let mut problem = Self {
             snapshot,

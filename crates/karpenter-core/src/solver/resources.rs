@@ -27,13 +27,13 @@ impl Resources {
     ) -> Self {
         let mut units: BTreeMap<&str, i128> = BTreeMap::new();
         for list in demands {
-            for (name, quantity) in list.iter() {
+            for (name, quantity) in list {
                 let unit = units.entry(name).or_insert(COARSEST);
                 *unit = (*unit).min(unit_of(quantity));
             }
         }
         for list in supplies {
-            for (name, quantity) in list.iter() {
+            for (name, quantity) in list {
                 if let Some(unit) = units.get_mut(name) {
                     *unit = (*unit).min(unit_of(quantity));
                 }

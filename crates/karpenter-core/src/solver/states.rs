@@ -51,7 +51,7 @@ pub(crate) struct Definitions {
 /// The interned states and transitions of one solve.
 #[derive(Clone, Debug)]
 pub(crate) struct States {
-    states: Vec<State>,
+    all: Vec<State>,
     by_content: FxHashMap<(TemplateId, LabelSets), StateId>,
     conditions: Vec<LabelSets>,
     by_sets: FxHashMap<LabelSets, ConditionsId>,
@@ -65,7 +65,7 @@ pub(crate) struct States {
 impl States {
     pub(crate) fn new(definitions: Definitions) -> Self {
         let mut states = Self {
-            states: Vec::new(),
+            all: Vec::new(),
             by_content: FxHashMap::default(),
             conditions: Vec::new(),
             by_sets: FxHashMap::default(),
@@ -79,7 +79,7 @@ impl States {
     }
 
     pub(crate) fn get(&self, state: StateId) -> &State {
-        &self.states[state as usize]
+        &self.all[state as usize]
     }
 
     pub(crate) fn conditions(&self, id: ConditionsId) -> &LabelSets {
@@ -132,7 +132,7 @@ impl States {
     }
 
     fn compute(&mut self, state: StateId, conditions: ConditionsId, columns: &Columns) -> Option<StateId> {
-        let from = &self.states[state as usize];
+        let from = &self.all[state as usize];
         let more = &self.conditions[conditions as usize];
         if more.iter().any(|(key, set)| !set.absent && !self.definable(from.template, *key)) {
             return None;
@@ -143,7 +143,7 @@ impl States {
         }
         let (template, types) = (from.template, from.columns.clone());
         let next = self.intern(template, sets, &types, columns);
-        (!self.states[next as usize].columns.is_empty()).then_some(next)
+        (!self.all[next as usize].columns.is_empty()).then_some(next)
     }
 
     fn intern(&mut self, template: TemplateId, sets: LabelSets, types: &Bits, columns: &Columns) -> StateId {
@@ -156,8 +156,8 @@ impl States {
         let offerings = columns.offerings_for(&sets);
         left.and_with(&columns.in_stock(&offerings));
         let order = self.order(&offerings, columns);
-        let id = self.states.len() as StateId;
-        self.states.push(State { template, sets, columns: left, offerings, order });
+        let id = self.all.len() as StateId;
+        self.all.push(State { template, sets, columns: left, offerings, order });
         self.by_content.insert(content, id);
         id
     }

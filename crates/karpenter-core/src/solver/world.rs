@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::bin::{self, Bin, Fit, Share};
+use super::bin::{self, Bin, Fit, MinValues, Share};
 use super::bits::Bits;
 use super::classes::{Class, ClassId, Level, accepts_taints};
 use super::domains;
@@ -73,9 +73,12 @@ pub(crate) struct Addition {
     pub(crate) state: StateId,
     pub(crate) fit: Fit,
     allowed: Option<Arc<Bits>>,
-    lowered: Option<smallvec::SmallVec<[(u16, u32); 2]>>,
+    lowered: Option<MinValues>,
     reserved: Held,
 }
+
+/// No instance type is left.
+pub(crate) struct NothingLeft;
 
 /// Where a pod goes.
 #[derive(Clone, Debug)]
@@ -326,14 +329,14 @@ impl<'p> World<'p> {
 
     /// Applies topology rules, column restrictions, resources and `minValues`.
     fn settled(&mut self, class: &Class, level: &Level, bin: &Bin, state: StateId) -> Option<Addition> {
-        let allowed = self.columns_left(class, bin)?;
+        let allowed = self.columns_left(class, bin).ok()?;
         let probe = domains::Probe { class, level, bin, allowed: allowed.as_deref() };
         let state = domains::narrow(self, &probe, state)?;
         let of = self.states.get(state);
         let before = self.states.get(bin.state);
         let from = if Arc::ptr_eq(&of.order, &before.order) { bin.position } else { 0 };
         let fit = bin::cheapest(self.problem, of, allowed.as_deref(), &bin.load, &class.amounts, from)?;
-        let lowered = self.min_values(class, bin, state, allowed.as_deref())?;
+        let lowered = self.min_values(class, bin, state, allowed.as_deref()).ok()?;
         match reservations::verdict(self, class, bin, state, allowed.as_deref()) {
             Verdict::Holds(reserved) => Some(Addition { state, fit, allowed, lowered, reserved }),
             Verdict::Wait => {
@@ -344,7 +347,7 @@ impl<'p> World<'p> {
     }
 
     /// Columns left after the pod's host ports and volumes are taken into account.
-    pub(crate) fn columns_left(&self, class: &Class, bin: &Bin) -> Option<Option<Arc<Bits>>> {
+    pub(crate) fn columns_left(&self, class: &Class, bin: &Bin) -> Result<Option<Arc<Bits>>, NothingLeft> {
         let mut allowed = bin.allowed.clone();
         if !class.spec.host_ports.is_empty() {
             let template = &self.problem.templates[bin.template as usize];
@@ -371,22 +374,21 @@ impl<'p> World<'p> {
             allowed = Some(Arc::new(able));
         }
         match &allowed {
-            Some(columns) if columns.is_empty() => None,
-            _ => Some(allowed),
+            Some(columns) if columns.is_empty() => Err(NothingLeft),
+            _ => Ok(allowed),
         }
     }
 
-    /// Checks `minValues`: `None` when unmet, `Some(lowered)` with the numbers lowered where that is allowed.
-    #[expect(clippy::option_option, reason = "unmet, met, and met only after lowering are three answers")]
+    /// Checks `minValues`; the numbers come back lowered where that is needed and allowed.
     fn min_values(
         &self,
         class: &Class,
         bin: &Bin,
         state: StateId,
         allowed: Option<&Bits>,
-    ) -> Option<Option<smallvec::SmallVec<[(u16, u32); 2]>>> {
+    ) -> Result<Option<MinValues>, NothingLeft> {
         if bin.min_values.is_empty() {
-            return Some(None);
+            return Ok(None);
         }
         let mut load = bin.load.clone();
         add(&mut load, &class.amounts, 1);
@@ -397,12 +399,12 @@ impl<'p> World<'p> {
             let found = bin::distinct_values(self.problem, &self.states, state, *key, columns);
             if found < *wanted {
                 if self.problem.options.min_values == MinValuesPolicy::Strict || bin.pods > 0 {
-                    return None;
+                    return Err(NothingLeft);
                 }
                 *wanted = found;
             }
         }
-        Some((lowered != bin.min_values).then_some(lowered))
+        Ok((lowered != bin.min_values).then_some(lowered))
     }
 
     /// Puts one pod of the class on the target.
