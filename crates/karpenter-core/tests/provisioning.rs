@@ -1,5 +1,6 @@
 //! Plans on random small clusters: `plan_provisioning` answers, and the same question always gets the same answer.
 
+mod found;
 mod random;
 mod random_pods;
 
