@@ -16,6 +16,7 @@ mod eligibility;
 mod existing;
 mod explain;
 mod label_sets;
+mod limits;
 mod lots;
 mod merging;
 mod nodes;

@@ -15,7 +15,7 @@ use super::queue::{self, Join, Policy};
 use super::states::States;
 use super::templates::Template;
 use super::world::{Tuning, World};
-use super::{lots, merging};
+use super::{limits, lots, merging};
 
 /// A solved world and the pods that found no place.
 pub(crate) struct Outcome<'p> {
@@ -199,14 +199,14 @@ fn solve<'p>(problem: &'p Problem<'p>, states: &States, run: Run) -> Option<Outc
     match run {
         Run::Pack(tuning, tactics) => {
             let beside = lots::beside_others(problem);
-            let first = packed(problem, states, (tuning, tactics), &beside);
-            if first.world.limits_hold() {
+            let mut first = packed(problem, states, (tuning, tactics), &beside);
+            if limits::keep(&mut first.world) {
                 return Some(first);
             }
             // Who gets the last of a limit is the queue's business; everybody else can still be packed.
             let bound = with_limited(&first, beside);
-            let second = packed(problem, states, (tuning, tactics), &bound);
-            second.world.limits_hold().then_some(second)
+            let mut second = packed(problem, states, (tuning, tactics), &bound);
+            limits::keep(&mut second.world).then_some(second)
         }
         Run::Queue(policy) => {
             let mut world = World::new(problem, states.clone(), policy.tuning);

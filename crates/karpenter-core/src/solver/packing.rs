@@ -41,6 +41,10 @@ pub(crate) struct Tactics {
 /// With more distinct request vectors than this, matching shapes costs too much.
 const BALANCED_VECTORS_MAX: usize = 80;
 
+/// More work than this per node is not worth it.
+const SIZES_TIMES_VECTORS_MAX: usize = 20_000;
+const SIZES_MIN: usize = 5;
+
 /// Pods with equal requests.
 struct Vector {
     amounts: Amounts,
@@ -75,6 +79,8 @@ struct Packer<'w, 'p> {
     lots: Vec<Lot>,
     worth: Vec<f64>,
     vectors: Vec<Vector>,
+    /// The least anybody asks of each resource.
+    smallest: Amounts,
     tactics: Tactics,
     /// Worth of all pods without a node.
     worth_left: f64,
@@ -102,12 +108,16 @@ impl<'w, 'p> Packer<'w, 'p> {
         }
         let offered = vec![0; lots.len()];
         let filling = if vectors.len() > BALANCED_VECTORS_MAX { Filling::Largest } else { tactics.filling };
-        let tactics = Tactics { filling, ..tactics };
+        // With very many different pods every trial is long, so fewer sizes are tried.
+        let sizes = tactics.sizes.min((SIZES_TIMES_VECTORS_MAX / vectors.len().max(1)).max(SIZES_MIN));
+        let tactics = Tactics { filling, sizes, ..tactics };
+        let smallest = smallest(&vectors);
         Self {
             world,
             lots,
             worth,
             vectors,
+            smallest,
             tactics,
             worth_left,
             apart,
@@ -307,7 +317,9 @@ impl<'w, 'p> Packer<'w, 'p> {
         match self.tactics.filling {
             Filling::Largest => {
                 for vector in 0..self.vectors.len() {
-                    self.add_all(&mut trial, vector, column);
+                    if self.add_all(&mut trial, vector, column) && self.is_full(&trial.bin, column) {
+                        break;
+                    }
                 }
             }
             Filling::Balanced => self.add_balanced(&mut trial, column),
@@ -326,11 +338,18 @@ impl<'w, 'p> Packer<'w, 'p> {
         })
     }
 
-    /// Adds as many pods of one vector as fit.
-    fn add_all(&mut self, trial: &mut Trial, vector: usize, column: ColumnId) {
+    /// Whether not even the smallest pod fits any more.
+    fn is_full(&self, bin: &Bin, column: ColumnId) -> bool {
+        let room = &self.world.problem.templates[bin.template as usize].room[column as usize];
+        times(&bin.load, &self.smallest, room, 1) == 0
+    }
+
+    /// Adds as many pods of one vector as fit; says whether any did.
+    fn add_all(&mut self, trial: &mut Trial, vector: usize, column: ColumnId) -> bool {
         let problem = self.world.problem;
         let room = &problem.templates[trial.bin.template as usize].room[column as usize];
         let mut many = times(&trial.bin.load, &self.vectors[vector].amounts, room, u32::MAX);
+        let before = trial.bin.pods;
         while many > 0 {
             let added = self.add_some(trial, vector, column, many);
             if added == 0 {
@@ -338,6 +357,7 @@ impl<'w, 'p> Packer<'w, 'p> {
             }
             many -= added;
         }
+        trial.bin.pods > before
     }
 
     /// Adds pods of the vector whose shape matches the free room best, until nothing fits.
@@ -557,6 +577,13 @@ fn vectors(world: &World<'_>, lots: &[Lot], worth: &[f64]) -> Vec<Vector> {
     }
     vectors.sort_by(|a, b| b.worth.total_cmp(&a.worth).then_with(|| b.amounts.cmp(&a.amounts)));
     vectors
+}
+
+/// The least any vector asks, resource by resource.
+fn smallest(vectors: &[Vector]) -> Amounts {
+    let mut all = vectors.iter().map(|vector| vector.amounts.clone());
+    let first = all.next().unwrap_or_default();
+    all.fold(first, |least, amounts| least.iter().zip(&amounts).map(|(a, b)| *a.min(b)).collect())
 }
 
 /// At most `count` sizes, from the cheapest to the dearest, evenly spaced in the logarithm of the price.

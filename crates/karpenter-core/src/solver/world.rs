@@ -528,27 +528,6 @@ impl<'p> World<'p> {
             }
         }
     }
-
-    /// Whether the sum of the largest types of the open nodes stays within every pool's limits.
-    pub(crate) fn limits_hold(&self) -> bool {
-        self.problem.templates.iter().enumerate().all(|(id, template)| {
-            let of_template = || self.bins.iter().filter(|bin| bin.template as usize == id);
-            let nodes = template.nodes_remaining.is_none_or(|left| of_template().count() as i64 <= left);
-            nodes
-                && template.remaining.iter().all(|(resource, left)| {
-                    let largest = |bin: &Bin| {
-                        let state = self.states.get(bin.state);
-                        let capacities =
-                            bin::carrying(self.problem, state, bin.allowed.as_deref(), &bin.load);
-                        capacities
-                            .map(|(_, column)| self.problem.columns.capacity[column as usize][*resource])
-                            .max()
-                            .unwrap_or(0)
-                    };
-                    of_template().map(largest).sum::<i64>() <= *left
-                })
-        })
-    }
 }
 
 fn has_host_affinity(level: &Level) -> bool {
