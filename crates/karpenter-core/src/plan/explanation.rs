@@ -229,6 +229,9 @@ impl Obstacle {
         else {
             return Ok(());
         };
+        if *total == 0 {
+            return write!(f, "the pool has no instance types");
+        }
         write!(f, "none of its {total} instance types fits: ")?;
         let mut parts = Vec::new();
         if *removed_by_requirements > 0 {
@@ -244,7 +247,7 @@ impl Obstacle {
                 Some(Scarcity { resource, requested, largest }) => {
                     format!("{removed_by_resources} are too small ({requested} {resource} needed with DaemonSets, the largest has {largest})")
                 }
-                None => format!("{removed_by_resources} are too small"),
+                None => format!("{removed_by_resources} have too little of one resource or another"),
             });
         }
         f.write_str(&parts.join(", "))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use karpenter_quantity::ResourceList;
 use rustc_hash::FxHashMap;
 
 use super::bits::Bits;
@@ -162,12 +163,12 @@ impl Columns {
         }
         while first_group < groups.len() {
             let offering = &instance_type.offerings[groups[first_group][0]];
-            let capacity = offering.capacity_override.as_ref().unwrap_or(&instance_type.capacity);
-            let overhead = offering.overhead_override.as_ref().unwrap_or(&instance_type.overhead);
+            let capacity = overlaid(&instance_type.capacity, offering.capacity_override.as_ref());
+            let overhead = overlaid(&instance_type.overhead, offering.overhead_override.as_ref());
             of_type.push(self.type_of.len() as ColumnId);
             self.type_of.push(index as u32);
-            self.allocatable.push(resources.supply(&allocatable(capacity, overhead)));
-            self.capacity.push(limits.demand(capacity));
+            self.allocatable.push(resources.supply(&allocatable(&capacity, &overhead)));
+            self.capacity.push(limits.demand(&capacity));
             first_group += 1;
         }
         self.by_address.insert(address(&instance_type), of_type);
@@ -242,6 +243,13 @@ impl Columns {
         }
         result
     }
+}
+
+/// The type's own amounts, replaced where an offering says otherwise.
+fn overlaid(own: &ResourceList, other: Option<&ResourceList>) -> ResourceList {
+    let mut result = own.clone();
+    result.extend(other.into_iter().flatten());
+    result
 }
 
 fn address(instance_type: &Arc<InstanceType>) -> usize {

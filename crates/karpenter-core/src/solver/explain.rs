@@ -180,7 +180,8 @@ fn scarcest(world: &World<'_>, class: &Class, template: &Template, columns: &Bit
         .max_by_key(|(count, resource)| (*count, usize::MAX - resource))?;
     let largest = columns.iter().max_by_key(|column| template.room[*column][resource])?;
     let daemons = world.problem.columns.allocatable[largest][resource] - template.room[largest][resource];
-    (count > 0).then(|| Scarcity {
+    let beyond_all = class.amounts[resource] > template.room[largest][resource];
+    (count > 0 && beyond_all).then(|| Scarcity {
         resource: resources.name(resource).to_owned(),
         requested: resources.quantity(resource, class.amounts[resource] + daemons).to_string(),
         largest: resources

@@ -77,6 +77,10 @@ impl LabelTable {
             for value in values.mentioned() {
                 self.add_value(key, value);
             }
+            // Bounds are values somebody may exclude: a range that closes on one of them is then no longer open.
+            for bound in <[Option<i64>; 2]>::from(values.bounds()).into_iter().flatten() {
+                self.add_value(key, &bound.to_string().into());
+            }
         }
     }
 
@@ -121,7 +125,9 @@ impl LabelTable {
             }
         }
         let (at_least, at_most) = set.bounds();
-        LabelSet { bits, open: set.excluded().is_some(), absent: set.allows_absent(), at_least, at_most }
+        let open = set.excluded().is_some() && (at_least.is_none() || at_least != at_most);
+        let (at_least, at_most) = if open { (at_least, at_most) } else { (None, None) };
+        LabelSet { bits, open, absent: set.allows_absent(), at_least, at_most }
     }
 
     /// A compiled requirement set: only keys known here, by key id.
@@ -194,7 +200,8 @@ impl LabelSet {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        let range = !matches!((at_least, at_most), (Some(low), Some(high)) if low > high);
+        // A range of a single integer holds nothing but that integer, which is a known value.
+        let range = !matches!((at_least, at_most), (Some(low), Some(high)) if low >= high);
         let open = self.open && other.open && range;
         let absent = self.absent && other.absent;
         let (at_least, at_most) = if open { (at_least, at_most) } else { (None, None) };

@@ -173,9 +173,12 @@ impl<'w, 'p> Packer<'w, 'p> {
             }
             let mut bin = self.world.bins[index].clone();
             bin.state = state;
-            self.take(&mut bin, lead, many);
-            self.seal(&mut bin);
-            self.world.bins[index] = bin;
+            put(self.world, &mut bin, &self.lots[lead], many);
+            if self.has_min_values(&bin) {
+                self.remove(lead, many);
+                self.seal(&mut bin);
+                self.world.bins[index] = bin;
+            }
         }
     }
 
@@ -191,7 +194,7 @@ impl<'w, 'p> Packer<'w, 'p> {
                 best = Some(trial);
             }
         }
-        let Trial { bin, taken, .. } = best.expect("a lot's first pod fits on some size, see lots::assign");
+        let Trial { bin, taken, .. } = best.unwrap_or_else(|| self.alone(lead));
         let repeats =
             taken.iter().map(|(lot, count)| self.lots[*lot as usize].count / count).min().unwrap_or(1);
         let mut sealed = bin;
@@ -204,6 +207,16 @@ impl<'w, 'p> Packer<'w, 'p> {
         }
     }
 
+    /// A node for nothing but one pod of the lot: what its assignment was based on.
+    fn alone(&self, lead: usize) -> Trial {
+        let lot = &self.lots[lead];
+        let mut bin = Bin::new(self.world.problem, lot.template);
+        bin.allowed = self.world.within_limits(lot.template);
+        bin.state = lot.state;
+        put(self.world, &mut bin, lot, 1);
+        Trial { bin, taken: SmallVec::from_slice(&[(lead as u32, 1)]), worth: self.worth[lead], price: 0.0 }
+    }
+
     /// Marks pods of a lot as placed.
     fn remove(&mut self, lot: usize, count: u32) {
         self.lots[lot].count -= count;
@@ -213,11 +226,6 @@ impl<'w, 'p> Packer<'w, 'p> {
                 *left -= count;
             }
         }
-    }
-
-    fn take(&mut self, bin: &mut Bin, lot: usize, count: u32) {
-        put(self.world, bin, &self.lots[lot], count);
-        self.remove(lot, count);
     }
 
     /// Settles which columns a filled node may become and which is the cheapest.
@@ -302,18 +310,14 @@ impl<'w, 'p> Packer<'w, 'p> {
     /// A node of one size, filled with the lead and whatever goes well with it.
     fn fill(&mut self, lead: usize, column: ColumnId) -> Option<Trial> {
         let problem = self.world.problem;
-        let lot = self.lots[lead].clone();
-        let mut bin = Bin::new(problem, lot.template);
-        bin.allowed = self.world.within_limits(lot.template);
-        bin.state = lot.state;
-        bin.price = problem.columns.price(column, &self.world.states.get(lot.state).offerings);
-        put(self.world, &mut bin, &lot, 1);
-        let mut trial = Trial {
-            bin,
-            taken: SmallVec::from_slice(&[(lead as u32, 1)]),
-            worth: self.worth[lead],
-            price: 0.0,
-        };
+        let mut trial = self.alone(lead);
+        let class = self.world.class(self.lots[lead].class);
+        let level = &class.levels[self.lots[lead].level as usize];
+        let empty = Bin { allowed: trial.bin.allowed.clone(), ..Bin::new(problem, trial.bin.template) };
+        if quota(self.world, class, level, &empty, column) == 0 {
+            return None;
+        }
+        trial.bin.price = problem.columns.price(column, &self.world.states.get(trial.bin.state).offerings);
         match self.tactics.filling {
             Filling::Largest => {
                 for vector in 0..self.vectors.len() {

@@ -233,7 +233,9 @@ impl<'p> World<'p> {
         let mut bin = Bin::new(self.problem, template);
         bin.allowed = self.within_limits(template);
         let addition = self.extended(class, level, &bin)?;
-        Some(self.tightened(class, template, addition))
+        let Some(tight) = self.tightened(class, template, &addition) else { return Some(addition) };
+        bin.allowed = Some(tight);
+        self.extended(class, level, &bin)
     }
 
     /// A new node for one pod of the class, from the first pool that can make one.
@@ -291,27 +293,23 @@ impl<'p> World<'p> {
         });
     }
 
-    /// With a limited pool and tuning that says so, keeps only types about the size of the cheapest fitting one.
-    fn tightened(&self, class: &Class, template: TemplateId, mut addition: Addition) -> Addition {
-        let (Some(slack), false) = (self.tuning.limit_slack, self.remaining[template as usize].is_empty())
-        else {
-            return addition;
-        };
+    /// With a limited pool and tuning that says so: only types about the size of the cheapest fitting one.
+    fn tightened(&self, class: &Class, template: TemplateId, addition: &Addition) -> Option<Arc<Bits>> {
+        let slack = i64::from(self.tuning.limit_slack?);
+        let limited = &self.remaining[template as usize];
         let state = self.states.get(addition.state);
-        let cheapest =
-            &self.problem.columns.capacity[state.order.columns[addition.fit.position as usize].1 as usize];
+        let capacity = |column: u32| &self.problem.columns.capacity[column as usize];
+        let cheapest = capacity(state.order.columns[addition.fit.position as usize].1);
         let mut allowed = Bits::none(self.problem.columns.len());
         for (_, column) in bin::carrying(self.problem, state, addition.allowed.as_deref(), &class.amounts) {
-            let capacity = &self.problem.columns.capacity[column as usize];
-            let close = self.remaining[template as usize].iter().all(|(resource, _)| {
-                capacity[*resource] <= cheapest[*resource].saturating_mul(i64::from(slack))
-            });
-            if close {
+            let close = |(resource, _): &(usize, i64)| {
+                capacity(column)[*resource] <= cheapest[*resource].saturating_mul(slack)
+            };
+            if limited.iter().all(close) {
                 allowed.insert(column as usize);
             }
         }
-        addition.allowed = Some(Arc::new(allowed));
-        addition
+        (!limited.is_empty()).then(|| Arc::new(allowed))
     }
 
     /// A node as it would be with one more pod.

@@ -14,7 +14,7 @@ use karpenter_quantity::ResourceList;
 
 fn resources(cpu: &str, memory: &str, pods: &str) -> ResourceList {
     [("cpu", cpu), ("memory", memory), ("pods", pods)]
-        .map(|(name, text)| (name, text.parse().unwrap()))
+        .map(|(name, text)| (name, text.parse().expect("a quantity")))
         .into()
 }
 
