@@ -235,21 +235,31 @@ impl Obstacle {
         write!(f, "none of its {total} instance types fits: ")?;
         let mut parts = Vec::new();
         if *removed_by_requirements > 0 {
-            parts.push(format!("{removed_by_requirements} do not match the required labels"));
+            parts.push(
+                counted(*removed_by_requirements, "does not match", "do not match") + " the required labels",
+            );
         }
         if *removed_by_offerings > 0 {
-            parts.push(format!(
-                "{removed_by_offerings} are not in stock in the required zone and capacity type"
-            ));
+            parts.push(
+                counted(*removed_by_offerings, "is", "are")
+                    + " not in stock in the required zone and capacity type",
+            );
         }
         if *removed_by_resources > 0 {
+            let small = counted(*removed_by_resources, "is too small", "are too small");
             parts.push(match scarcest {
                 Some(Scarcity { resource, requested, largest }) => {
-                    format!("{removed_by_resources} are too small ({requested} {resource} needed with DaemonSets, the largest has {largest})")
+                    format!(
+                        "{small} ({requested} {resource} needed with DaemonSets, the largest has {largest})"
+                    )
                 }
-                None => format!("{removed_by_resources} have too little of one resource or another"),
+                None => format!("{small} in one resource or another"),
             });
         }
         f.write_str(&parts.join(", "))
     }
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
