@@ -7,6 +7,7 @@ mod mutation;
 mod never_panics;
 mod oracle;
 mod planned;
+mod recombined;
 mod solve;
 
 use std::io::Write;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{INSTANCE_TYPE, Plan, plan, pods, pool};
+use super::{INSTANCE_TYPE, Plan, ZONE, plan, pods, pool};
 
 fn wanting(min_values: u32) -> Value {
     let requirement = json!({ "key": INSTANCE_TYPE, "operator": "Exists", "minValues": min_values });
@@ -52,4 +52,19 @@ fn a_pool_that_wants_more_than_there_is_is_no_use_when_the_policy_is_strict() {
     assert_eq!(planned("Strict", 4, groups.clone()).unplaced(), ["web-0"]);
     let lowered = planned("BestEffort", 4, groups);
     assert_eq!(lowered.only_claim().instance_types, ["small", "medium", "large"]);
+}
+
+#[test]
+fn a_pod_that_narrows_a_choice_too_much_uses_a_pool_that_does_not_care() {
+    let requirement = json!({ "key": ZONE, "operator": "Exists", "minValues": 2 });
+    let wide =
+        pool("wide", json!({ "weight": 9, "template": { "spec": { "requirements": [requirement] } } }));
+    let groups = json!([
+        pods("any", 1, "7", json!({})),
+        pods("zonal", 1, "7", json!({ "nodeSelector": { ZONE: "zone-b" } })),
+    ]);
+    let plan = plan(json!({ "nodePools": [wide, pool("general", json!({}))], "podGroups": groups }));
+    plan.assert_all_placed();
+    assert_eq!(plan.claim_of("any-0").node_pool, "wide");
+    assert_eq!(plan.claim_of("zonal-0").node_pool, "general");
 }
