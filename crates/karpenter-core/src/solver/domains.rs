@@ -113,7 +113,9 @@ fn refused(
 ) -> Option<StateId> {
     let open = candidates(world, state, key);
     let free = keep(&open, |value| world.possible[counter as usize][value as usize] == 0);
-    if world.problem.population[counter as usize] == 0 {
+    // The pod itself may be the only one that refuses its kind.
+    let itself = u32::from(probe.class.refuses.contains(&counter));
+    if world.problem.population[counter as usize] <= itself {
         return take_all(world, state, key, &free);
     }
     let counted_by = probe.class.counted_by.clone();

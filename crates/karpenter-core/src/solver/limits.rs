@@ -104,8 +104,8 @@ fn kept(world: &World<'_>, template: &Template, bin: &Bin, cut: i64) -> Bits {
 
 /// Whether a type is at most `cut` times as large as the cheapest in everything the pool limits.
 fn close(template: &Template, capacity: &Amounts, cheapest: &Amounts, cut: i64) -> bool {
-    template
-        .remaining
-        .iter()
-        .all(|(resource, _)| capacity[*resource] <= cheapest[*resource].saturating_mul(cut))
+    // A cheapest type that has none of a resource is no measure for it: without a cut, everything is admitted.
+    let admitted =
+        |(resource, _): &(usize, i64)| capacity[*resource] <= cheapest[*resource].saturating_mul(cut);
+    cut == i64::MAX || template.remaining.iter().all(admitted)
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::classes::accepts_taints;
 use super::label_sets::{LabelSets, LabelTable, ValueId};
 use super::relaxation;
 use super::resources::{Amounts, Resources, add};
 use super::topology::CounterId;
 use super::volumes::{self, Attachment};
 use crate::catalog::HOSTNAME;
-use crate::cluster::{ClusterSnapshot, HostPort, Node, NodeStage, PodOwner, PodSpec, tolerates};
+use crate::cluster::{ClusterSnapshot, HostPort, Node, NodeStage, PodOwner, PodSpec};
 
 /// A node pods may be planned onto.
 #[derive(Clone, Debug)]
@@ -87,7 +88,7 @@ fn place(
     };
     let mut expected = Amounts::from_elem(0, resources.len());
     for (amounts, terms, spec) in daemons {
-        if tolerates(&spec.tolerations, &node.taints).is_ok()
+        if accepts_taints(&spec.tolerations, &node.taints, true)
             && terms.iter().any(|sets| place.satisfies(sets))
         {
             add(&mut expected, amounts, 1);
