@@ -81,10 +81,11 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
-/// Builds the programs that print the files and returns their folder. The whole workspace is built, with the features
-/// its tests ask for, so that `cargo xtask test` does not compile the same crates a second time.
+/// Builds the programs that print the files and returns their folder. `--workspace` resolves the features that the
+/// tests ask for, so that `cargo xtask test` does not compile the same crates a second time.
 fn build(workspace: &Workspace) -> Result<PathBuf> {
-    let mut build = workspace.cargo(["build", "--quiet", "--workspace", "--bins", "--examples"]);
+    let mut build =
+        workspace.cargo(["build", "--quiet", "--workspace", "--bin", "karpenter", "--example", "options"]);
     if !process::succeeds(&mut build)? {
         bail!("the program that prints the generated files does not compile");
     }
