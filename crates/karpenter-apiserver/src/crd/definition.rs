@@ -1,0 +1,217 @@
+//! From a CustomResourceDefinition object to served resources.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Value, json};
+
+use super::Validation;
+use crate::error::FieldError;
+use crate::registry::{Conversion, Custom, PrinterColumn, Resource, ScalePaths, Subresource};
+use crate::schema::Node;
+
+/// Fills in what Kubernetes defaults in a definition.
+pub(crate) fn prepare(definition: &mut Value) {
+    let spec = &mut definition["spec"];
+    let kind = spec["names"]["kind"].as_str().unwrap_or_default().to_owned();
+    let names = &mut spec["names"];
+    if names.get("singular").is_none() {
+        names["singular"] = kind.to_lowercase().into();
+    }
+    if names.get("listKind").is_none() {
+        names["listKind"] = format!("{kind}List").into();
+    }
+    if spec.get("conversion").is_none() {
+        spec["conversion"] = json!({"strategy": "None"});
+    }
+    if let Some(fields) = spec.as_object_mut() {
+        fields.remove("preserveUnknownFields");
+    }
+}
+
+/// Returns what is wrong with a definition.
+pub(crate) fn check(definition: &Value) -> Vec<FieldError> {
+    let spec = &definition["spec"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut errors = Vec::new();
+    for (path, value) in [
+        ("spec.group", &spec["group"]),
+        ("spec.names.plural", &spec["names"]["plural"]),
+        ("spec.names.kind", &spec["names"]["kind"]),
+        ("spec.scope", &spec["scope"]),
+    ] {
+        if text(value).is_empty() {
+            errors.push(FieldError::required(path, ""));
+        }
+    }
+    let expected = format!("{}.{}", text(&spec["names"]["plural"]), text(&spec["group"]));
+    let name = &definition["metadata"]["name"];
+    if text(name) != expected {
+        errors.push(FieldError::invalid("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
+    }
+    if !matches!(spec["scope"].as_str(), Some("Cluster" | "Namespaced")) {
+        errors.push(FieldError::unsupported("spec.scope", &spec["scope"], &["Cluster", "Namespaced"]));
+    }
+    if spec["conversion"]["strategy"] != "None" {
+        let strategy = &spec["conversion"]["strategy"];
+        errors.push(FieldError::unsupported("spec.conversion.strategy", strategy, &["None"]));
+    }
+    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let stored = versions.iter().filter(|version| version["storage"] == true).count();
+    if stored != 1 {
+        let rule = "must have exactly one version marked as storage version";
+        errors.push(FieldError::invalid("spec.versions", &spec["versions"], rule));
+    }
+    for (index, version) in versions.iter().enumerate() {
+        check_version(version, &format!("spec.versions[{index}]"), &mut errors);
+    }
+    errors
+}
+
+fn check_version(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let schema = &version["schema"]["openAPIV3Schema"];
+    let path = format!("{path}.schema.openAPIV3Schema");
+    if !schema.is_object() {
+        errors.push(FieldError::required(path, "schemas are required"));
+        return;
+    }
+    if schema["type"] != "object" {
+        errors.push(FieldError::invalid(
+            format!("{path}.type"),
+            &schema["type"],
+            "must be object at the root",
+        ));
+    }
+    if let Err(problem) = Validation::compile(schema) {
+        errors.push(FieldError::invalid(path, &json!("schema"), problem));
+    }
+}
+
+/// Sets the status that a definition gets once its names are accepted, which here is at once.
+pub(crate) fn with_status(definition: &mut Value, now: &str) {
+    let condition = |kind: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message,
+        })
+    };
+    let spec = definition["spec"].clone();
+    let status = &mut definition["status"];
+    if !status.is_object() {
+        *status = json!({});
+    }
+    if status["conditions"].as_array().is_none_or(Vec::is_empty) {
+        status["conditions"] = json!([
+            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        ]);
+    }
+    status["acceptedNames"] = spec["names"].clone();
+    let mut stored = status["storedVersions"].as_array().cloned().unwrap_or_default();
+    for version in spec["versions"].as_array().into_iter().flatten() {
+        if version["storage"] == true && !stored.contains(&version["name"]) {
+            stored.push(version["name"].clone());
+        }
+    }
+    status["storedVersions"] = Value::Array(stored);
+}
+
+/// Builds the served resources of a definition that passed [`check`].
+///
+/// # Errors
+/// Returns why a schema does not compile.
+pub(crate) fn resources(definition: &Value) -> Result<Vec<Resource>, String> {
+    let spec = &definition["spec"];
+    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let storage = versions.iter().find(|version| version["storage"] == true);
+    let storage = storage.map(|version| owned(&version["name"])).unwrap_or_default();
+    versions
+        .iter()
+        .filter(|version| version["served"] == true)
+        .map(|version| resource(spec, version, &storage))
+        .collect()
+}
+
+fn resource(spec: &Value, version: &Value, storage: &str) -> Result<Resource, String> {
+    let names = &spec["names"];
+    let (group, plural, name) = (owned(&spec["group"]), owned(&names["plural"]), owned(&version["name"]));
+    let schema = &version["schema"]["openAPIV3Schema"];
+    let fields = version["selectableFields"].as_array().into_iter().flatten();
+    let custom = Custom {
+        validation: Validation::compile(schema)?,
+        columns: columns(version),
+        document: schema.clone(),
+    };
+    Ok(Resource {
+        name: format!("{plural}.{group}").into(),
+        conversion: if name == storage { Conversion::Stored } else { Conversion::ApiVersion },
+        version: name,
+        storage_version: storage.to_owned(),
+        kind: owned(&names["kind"]),
+        list_kind: owned(&names["listKind"]),
+        singular: owned(&names["singular"]),
+        short_names: texts(&names["shortNames"]),
+        categories: texts(&names["categories"]),
+        namespaced: spec["scope"] == "Namespaced",
+        subresources: subresources(&version["subresources"]),
+        selectable_fields: fields
+            .filter_map(|field| field["jsonPath"].as_str())
+            .map(|path| path.trim_start_matches('.').to_owned())
+            .collect(),
+        document: || Value::Null,
+        node: OnceLock::from(Arc::new(Node::custom(schema))),
+        custom: Some(Arc::new(custom)),
+        plural,
+        group,
+    })
+}
+
+fn subresources(declared: &Value) -> Vec<Subresource> {
+    let mut subresources = Vec::new();
+    if declared["status"].is_object() {
+        subresources.push(Subresource::Status);
+    }
+    if let Some(scale) = declared["scale"].as_object() {
+        let path = |name: &str| {
+            let path = scale.get(name).and_then(Value::as_str)?;
+            Some(path.trim_start_matches('.').split('.').map(str::to_owned).collect::<Vec<_>>())
+        };
+        subresources.push(Subresource::Scale(ScalePaths {
+            spec_replicas: path("specReplicasPath").unwrap_or_default(),
+            status_replicas: path("statusReplicasPath").unwrap_or_default(),
+            selector: path("labelSelectorPath"),
+        }));
+    }
+    subresources
+}
+
+fn columns(version: &Value) -> Vec<PrinterColumn> {
+    let declared = version["additionalPrinterColumns"].as_array().into_iter().flatten();
+    let columns: Vec<_> = declared
+        .map(|column| PrinterColumn {
+            name: owned(&column["name"]),
+            kind: owned(&column["type"]),
+            format: owned(&column["format"]),
+            description: owned(&column["description"]),
+            priority: column["priority"].as_i64().unwrap_or(0),
+            path: owned(&column["jsonPath"]),
+        })
+        .collect();
+    if !columns.is_empty() {
+        return columns;
+    }
+    vec![PrinterColumn {
+        name: "Age".into(),
+        kind: "date".into(),
+        format: String::new(),
+        description: "Time since the object was created.".into(),
+        priority: 0,
+        path: ".metadata.creationTimestamp".into(),
+    }]
+}
+
+fn owned(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn texts(values: &Value) -> Vec<String> {
+    values.as_array().into_iter().flatten().map(owned).collect()
+}

@@ -1,0 +1,244 @@
+//! Errors as Kubernetes answers them: a `Status` object with a code, a reason and a sentence.
+//!
+//! Constructors are named after the reasons of the API; the sentences are the ones clients print and tests match.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+/// An error response.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct ApiError {
+    /// The HTTP status code.
+    pub(crate) code: StatusCode,
+    /// The machine-readable reason.
+    pub(crate) reason: &'static str,
+    /// The sentence for people.
+    pub(crate) message: String,
+    /// `details` of the Status object; null when there are none.
+    pub(crate) details: Value,
+}
+
+/// One violated rule of an invalid object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FieldError {
+    /// The reason, for example `FieldValueInvalid`.
+    pub(crate) reason: &'static str,
+    /// The path of the field, for example `spec.replicas`.
+    pub(crate) field: String,
+    /// The sentence without the path.
+    pub(crate) message: String,
+}
+
+impl FieldError {
+    /// A value that breaks a rule.
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, rule: impl std::fmt::Display) -> Self {
+        Self::new("FieldValueInvalid", field, format!("Invalid value: {}: {rule}", shown(value)))
+    }
+
+    /// A value that is missing.
+    pub(crate) fn required(field: impl Into<String>, rule: &str) -> Self {
+        let message =
+            if rule.is_empty() { "Required value".into() } else { format!("Required value: {rule}") };
+        Self::new("FieldValueRequired", field, message)
+    }
+
+    /// A value that must not be there.
+    pub(crate) fn forbidden(field: impl Into<String>, rule: &str) -> Self {
+        Self::new("FieldValueForbidden", field, format!("Forbidden: {rule}"))
+    }
+
+    /// A value that occurs twice.
+    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self::new("FieldValueDuplicate", field, format!("Duplicate value: {}", shown(value)))
+    }
+
+    /// A value outside a fixed set.
+    pub(crate) fn unsupported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+        let supported: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
+        let message =
+            format!("Unsupported value: {}: supported values: {}", shown(value), supported.join(", "));
+        Self::new("FieldValueNotSupported", field, message)
+    }
+
+    /// Builds an error with a ready sentence.
+    pub(crate) fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason, field: field.into(), message: message.into() }
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        other => other.to_string(),
+    }
+}
+
+impl ApiError {
+    fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: Value::Null }
+    }
+
+    fn on(mut self, resource: &str, name: &str) -> Self {
+        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let mut details = json!({"name": name, "kind": plural});
+        if !group.is_empty() {
+            details["group"] = group.into();
+        }
+        if name.is_empty() {
+            details.as_object_mut().expect("built as an object").remove("name");
+        }
+        self.details = details;
+        self
+    }
+
+    /// The request is malformed.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// The caller is not known.
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// The caller may not do this, or the state of the cluster forbids it.
+    pub(crate) fn forbidden(resource: &str, name: &str, why: impl std::fmt::Display) -> Self {
+        let message = format!("{resource} {name:?} is forbidden: {why}");
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).on(resource, name)
+    }
+
+    /// No object has this name.
+    pub(crate) fn not_found(resource: &str, name: &str) -> Self {
+        let message = format!("{resource} {name:?} not found");
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message).on(resource, name)
+    }
+
+    /// The server has no such resource type or subresource.
+    pub(crate) fn unknown_resource() -> Self {
+        let message = "the server could not find the requested resource";
+        Self { details: json!({}), ..Self::new(StatusCode::NOT_FOUND, "NotFound", message) }
+    }
+
+    /// The resource does not offer this verb.
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self { details: json!({}), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message) }
+    }
+
+    /// The server knows the request but does not serve it.
+    pub(crate) fn not_implemented(what: impl std::fmt::Display) -> Self {
+        let message = format!("{what} is not served by the embedded API server");
+        Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
+    }
+
+    /// The name is taken.
+    pub(crate) fn already_exists(resource: &str, name: &str) -> Self {
+        let message = format!("{resource} {name:?} already exists");
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).on(resource, name)
+    }
+
+    /// The state changed under the caller, or a precondition does not hold.
+    pub(crate) fn conflict(resource: &str, name: &str, why: impl std::fmt::Display) -> Self {
+        let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
+        Self::new(StatusCode::CONFLICT, "Conflict", message).on(resource, name)
+    }
+
+    /// The object was modified since the caller read it.
+    pub(crate) fn modified(resource: &str, name: &str) -> Self {
+        const WHY: &str =
+            "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, name, WHY)
+    }
+
+    /// A server-side apply met fields that others own.
+    pub(crate) fn apply_conflict(message: impl Into<String>, causes: &[Value]) -> Self {
+        Self { details: json!({ "causes": causes }), ..Self::new(StatusCode::CONFLICT, "Conflict", message) }
+    }
+
+    /// The asked revision is too old.
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// The asked revision is in the future.
+    pub(crate) fn too_large_resource_version(asked: u64, current: u64) -> Self {
+        let message = format!("Too large resource version: {asked}, current: {current}");
+        let causes = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
+        Self {
+            details: json!({"causes": causes, "retryAfterSeconds": 1}),
+            ..Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
+        }
+    }
+
+    /// The object breaks rules of its kind.
+    pub(crate) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let sentences: Vec<String> =
+            errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
+        let summary = match sentences.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let causes: Vec<Value> = errors
+            .iter()
+            .map(|error| json!({"reason": error.reason, "message": error.message, "field": error.field}))
+            .collect();
+        let mut details = json!({"name": name, "kind": kind, "causes": causes});
+        if !group.is_empty() {
+            details["group"] = group.into();
+        }
+        Self {
+            details,
+            ..Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "Invalid",
+                format!("{qualified} {name:?} is invalid: {summary}"),
+            )
+        }
+    }
+
+    /// The body is in a format the server does not read.
+    pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            accepted.join(", ")
+        );
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    /// The client accepts only formats the server does not write.
+    pub(crate) fn not_acceptable() -> Self {
+        let message = "only the following media types are accepted: application/json, application/yaml";
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    /// The body is larger than the server takes.
+    pub(crate) fn too_large(limit: usize) -> Self {
+        let message = format!("Request entity too large: limit is {limit}");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+    }
+
+    /// The caller must wait, for example because a disruption budget is used up.
+    pub(crate) fn too_many_requests(message: impl Into<String>, details: Value) -> Self {
+        Self { details, ..Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
+    }
+
+    /// Something that should be impossible happened.
+    pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
+        let message = format!("Internal error occurred: {message}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
+    /// Renders the `Status` object.
+    pub(crate) fn status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason, "code": self.code.as_u16(),
+        });
+        if !self.details.is_null() {
+            status["details"] = self.details.clone();
+        }
+        status
+    }
+}

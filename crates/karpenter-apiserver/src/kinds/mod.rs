@@ -1,0 +1,225 @@
+//! What Kubernetes does per kind: defaults, admission, validation, and how deletion ends.
+//!
+//! Custom resources are validated by their CRD; built-in kinds by the rules written here, which are those that
+//! Karpenter, helm and the models of this project meet, not all of Kubernetes'.
+
+mod admission;
+mod defaults;
+mod immutability;
+mod metadata;
+mod validation;
+
+use serde_json::{Value, json};
+
+use crate::crd;
+use crate::error::{ApiError, FieldError};
+use crate::registry::Resource;
+use crate::server::Core;
+use crate::store::Key;
+
+pub(crate) use admission::admit_create;
+
+/// The name CRDs have in the store.
+pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+/// The finalizer that keeps a CRD until its objects are gone.
+pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Built-in resources whose `metadata.generation` counts changes of the spec.
+const GENERATIONS: &[&str] = &[
+    "pods",
+    "replicationcontrollers",
+    "deployments.apps",
+    "replicasets.apps",
+    "statefulsets.apps",
+    "daemonsets.apps",
+    "jobs.batch",
+    "cronjobs.batch",
+    "poddisruptionbudgets.policy",
+    "ingresses.networking.k8s.io",
+    "networkpolicies.networking.k8s.io",
+    DEFINITIONS,
+];
+
+/// Whether the server counts the generations of a resource.
+pub(crate) fn tracks_generation(resource: &Resource) -> bool {
+    resource.is_custom() || GENERATIONS.contains(&&*resource.name)
+}
+
+/// Whether an update changed what the user wants, as opposed to metadata and status.
+pub(crate) fn is_respecified(resource: &Resource, old: &Value, new: &Value) -> bool {
+    if !resource.is_custom() {
+        return old["spec"] != new["spec"];
+    }
+    let wish = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("metadata");
+            if resource.has_status() {
+                fields.remove("status");
+            }
+        }
+        object
+    };
+    wish(old) != wish(new)
+}
+
+/// Whether a PUT without `resourceVersion` overwrites whatever is there.
+pub(crate) fn allows_unconditional_update(resource: &Resource) -> bool {
+    const GUARDED: &[&str] = &[
+        "leases.coordination.k8s.io",
+        "poddisruptionbudgets.policy",
+        "volumeattachments.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "csidrivers.storage.k8s.io",
+        DEFINITIONS,
+    ];
+    !resource.is_custom() && !GUARDED.contains(&&*resource.name)
+}
+
+/// Fills in defaults and the initial status of a new object.
+pub(crate) fn prepare_create(core: &Core, resource: &Resource, object: &mut Value) {
+    if resource.has_status()
+        && let Some(fields) = object.as_object_mut()
+    {
+        // Nodes register themselves with a status; all others start without one.
+        if &*resource.name != "nodes" {
+            fields.remove("status");
+        }
+    }
+    if resource.is_custom() {
+        return;
+    }
+    defaults::apply(&resource.name, object);
+    match &*resource.name {
+        "namespaces" => object["status"] = json!({"phase": "Active"}),
+        "pods" => defaults::initial_pod_status(object),
+        "persistentvolumes" | "persistentvolumeclaims" => object["status"] = json!({"phase": "Pending"}),
+        "services" => object["status"] = json!({"loadBalancer": {}}),
+        "jobs.batch" => defaults::job_selector(object),
+        DEFINITIONS => {
+            crd::prepare(object);
+            crd::with_status(object, &core.now());
+        }
+        _ => {}
+    }
+}
+
+/// Fills in defaults of a changed object.
+pub(crate) fn prepare_update(core: &Core, resource: &Resource, old: &Value, object: &mut Value) {
+    if resource.is_custom() {
+        return;
+    }
+    defaults::apply(&resource.name, object);
+    if &*resource.name == DEFINITIONS && old["spec"] != object["spec"] {
+        crd::prepare(object);
+        crd::with_status(object, &core.now());
+    }
+}
+
+/// Returns what is wrong with an object; `old` is given on updates.
+pub(crate) fn validate(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let mut errors = metadata::validate(resource, object);
+    if let Some(custom) = &resource.custom {
+        errors.extend(custom.validation.validate(object, old));
+        return errors;
+    }
+    errors.extend(validation::validate(&resource.name, object));
+    if let Some(old) = old {
+        errors.extend(immutability::validate(&resource.name, old, object));
+    }
+    errors
+}
+
+/// Refuses deletions that would break the cluster.
+///
+/// # Errors
+/// 403 for the namespaces the server needs.
+pub(crate) fn check_delete(resource: &Resource, key: &Key) -> Result<(), ApiError> {
+    if &*resource.name == "namespaces" && matches!(&*key.name, "default" | "kube-system" | "kube-public") {
+        return Err(ApiError::forbidden("namespaces", &key.name, "this namespace may not be deleted"));
+    }
+    Ok(())
+}
+
+/// Returns how long a deleted object may live on.
+pub(crate) fn grace_period(resource: &Resource, object: &Value, asked: Option<i64>) -> i64 {
+    if &*resource.name != "pods" {
+        return 0;
+    }
+    let finished = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    if object["spec"]["nodeName"].as_str().is_none_or(str::is_empty) || finished {
+        return 0;
+    }
+    let own = object["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
+    asked.unwrap_or(own).max(0)
+}
+
+/// Adds what a kind shows while it is being deleted.
+pub(crate) fn mark_deletion(resource: &Resource, object: &mut Value) {
+    match &*resource.name {
+        "namespaces" => object["status"]["phase"] = "Terminating".into(),
+        DEFINITIONS => {
+            let metadata = &mut object["metadata"];
+            let mut finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
+            let first = !metadata["deletionTimestamp"].is_string();
+            if first && !finalizers.iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
+                finalizers.push(CLEANUP_FINALIZER.into());
+                metadata["finalizers"] = Value::Array(finalizers);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether nothing keeps a deleted object any longer.
+pub(crate) fn is_fully_deleted(resource: &Resource, object: &Value) -> bool {
+    let metadata = &object["metadata"];
+    let empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    metadata["deletionTimestamp"].is_string()
+        && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
+        && empty(&metadata["finalizers"])
+        && (&*resource.name != "namespaces" || empty(&object["spec"]["finalizers"]))
+}
+
+/// Whether a finished deletion answers with the object rather than with a Status.
+pub(crate) fn answers_deleted_object(resource: &Resource) -> bool {
+    matches!(
+        &*resource.name,
+        "pods"
+            | "services"
+            | "serviceaccounts"
+            | "podtemplates"
+            | "resourcequotas"
+            | "persistentvolumes"
+            | "persistentvolumeclaims"
+    )
+}
+
+impl Core {
+    /// Follows a write of an object that changes the server itself.
+    pub(crate) fn written(&self, resource: &Resource, object: &Value) {
+        if &*resource.name != DEFINITIONS {
+            return;
+        }
+        // The schemas compiled when the definition was validated.
+        if let Ok(resources) = crd::resources(object) {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (group, plural) = (text(&object["spec"]["group"]), text(&object["spec"]["names"]["plural"]));
+            self.change_registry(|registry| {
+                registry.remove(&group, &plural);
+                for resource in resources {
+                    registry.insert(resource.into());
+                }
+            });
+        }
+    }
+
+    /// Follows a removal of an object that changes the server itself.
+    pub(crate) fn removed(&self, resource: &Resource, object: &Value) {
+        if &*resource.name == DEFINITIONS {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (group, plural) = (text(&object["spec"]["group"]), text(&object["spec"]["names"]["plural"]));
+            self.change_registry(|registry| registry.remove(&group, &plural));
+        }
+    }
+}

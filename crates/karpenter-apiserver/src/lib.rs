@@ -1,0 +1,61 @@
+//! A Kubernetes API server in the process that needs one: local mode, end-to-end tests, simulation.
+//!
+//! [`ApiServer`] is a `tower` service. Hand it to `kube::Client::new(server, "default")` and controllers run on it
+//! without a socket; `serve` puts it on TCP with TLS and a kubeconfig for kubectl and helm. Objects live in memory
+//! as JSON text. All time and chance come from an [`Environment`], and garbage collection runs in steps that the
+//! caller drives ([`ApiServer::step`]), so a simulation replays byte for byte.
+//!
+//! # What is served
+//!
+//! | Group | Resources |
+//! |---|---|
+//! | core/v1 | namespaces, nodes, pods, podtemplates, services, serviceaccounts, configmaps, secrets, endpoints, events, persistentvolumes, persistentvolumeclaims, replicationcontrollers, resourcequotas, limitranges |
+//! | apps/v1 | deployments, replicasets, statefulsets, daemonsets, controllerrevisions |
+//! | batch/v1 | jobs, cronjobs |
+//! | policy/v1 | poddisruptionbudgets |
+//! | autoscaling/v2 | horizontalpodautoscalers |
+//! | networking.k8s.io/v1 | ingresses, ingressclasses, networkpolicies |
+//! | discovery.k8s.io/v1 | endpointslices |
+//! | storage.k8s.io/v1 | storageclasses, volumeattachments, csinodes, csidrivers, csistoragecapacities |
+//! | scheduling.k8s.io/v1 | priorityclasses |
+//! | coordination.k8s.io/v1 | leases |
+//! | resource.k8s.io/v1 | resourceclaims, resourceclaimtemplates, resourceslices, deviceclasses |
+//! | rbac.authorization.k8s.io/v1 | roles, rolebindings, clusterroles, clusterrolebindings |
+//! | apiextensions.k8s.io/v1 | customresourcedefinitions, and whatever they define |
+//! | events.k8s.io/v1 | events, the same objects as core events |
+//! | authentication.k8s.io/v1, authorization.k8s.io/v1 | reviews |
+//!
+//! Verbs: get, list (paging, selectors, resourceVersion semantics), watch (bookmarks, initial events, 410), create,
+//! update, patch (JSON, merge, strategic merge, server-side apply), delete, deletecollection. Subresources: status,
+//! scale, eviction, binding, token, finalize. Also discovery in both forms, OpenAPI v3, Tables, `/version` and health.
+//!
+//! # What is not
+//!
+//! Protobuf and CBOR (415/406), OpenAPI v2 (501), conversion and admission webhooks (a CRD that asks for conversion
+//! is refused, the webhook configuration kinds are unknown), authorization (RBAC objects are stored and not
+//! evaluated), exec, log, port-forward, proxy, ephemeral containers and resize (404), the deprecated `/watch` paths,
+//! durable storage, and those validation rules of built-in kinds that the `kinds` module does not list.
+
+mod apply;
+mod authentication;
+mod collector;
+mod crd;
+mod discovery;
+pub mod environment;
+mod error;
+mod kinds;
+mod openapi;
+mod patch;
+mod registry;
+mod schema;
+mod selector;
+mod server;
+pub mod store;
+mod table;
+mod verbs;
+mod wire;
+
+pub use authentication::User;
+pub use environment::{Environment, SeededEnvironment, SystemEnvironment};
+pub use server::{ApiServer, Options};
+pub use wire::ResponseBody;

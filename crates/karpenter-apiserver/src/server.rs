@@ -1,0 +1,252 @@
+//! The server as a value: state, options, and the `tower` service that answers requests.
+//!
+//! Requests are answered synchronously from memory; only reading a request's body and following a watch await.
+//! Start at [`Core::answer`].
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::authentication::{Authentication, User};
+use crate::discovery;
+use crate::environment::{Environment, SystemEnvironment};
+use crate::error::ApiError;
+use crate::openapi;
+use crate::registry::{Registry, Resource};
+use crate::store::Store;
+use crate::wire::{BoxError, Call, Query, ResponseBody, Route, Target, rendering, text_response};
+
+/// How a server is set up.
+#[derive(Clone)]
+pub struct Options {
+    /// Where time and randomness come from.
+    pub environment: Arc<dyn Environment>,
+    /// How many events of each resource a watch can catch up on before it gets 410 Gone.
+    pub history_limit: usize,
+    /// Bearer tokens and whom they stand for; with none, every caller is the administrator.
+    pub tokens: BTreeMap<String, User>,
+    /// The largest request body in bytes.
+    pub body_limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            environment: Arc::new(SystemEnvironment),
+            history_limit: 10_000,
+            tokens: BTreeMap::new(),
+            body_limit: 3 * 1024 * 1024,
+        }
+    }
+}
+
+/// An API server. Clones share one state.
+#[derive(Clone)]
+pub struct ApiServer {
+    pub(crate) core: Arc<Core>,
+}
+
+/// The state behind all clones of a server.
+pub(crate) struct Core {
+    pub(crate) store: Store,
+    registry: RwLock<Arc<Registry>>,
+    pub(crate) environment: Arc<dyn Environment>,
+    pub(crate) authentication: Authentication,
+    body_limit: usize,
+}
+
+impl ApiServer {
+    /// Builds a server with the namespaces and priority classes every cluster has.
+    pub fn new(options: Options) -> Self {
+        let secret = options.environment.entropy();
+        let core = Core {
+            store: Store::new(options.history_limit),
+            registry: RwLock::new(Arc::new(Registry::built_in())),
+            authentication: Authentication::new(options.tokens, &secret),
+            environment: options.environment,
+            body_limit: options.body_limit,
+        };
+        core.bootstrap();
+        Self { core: Arc::new(core) }
+    }
+
+    /// Returns the latest resource version.
+    pub fn resource_version(&self) -> u64 {
+        self.core.store.revision()
+    }
+
+    /// Forgets the watch history, as a compaction of etcd does: watches from before get 410 Gone.
+    pub fn compact(&self) {
+        self.core.store.compact();
+    }
+
+    /// Does the garbage collection and namespace deletion that is due, and returns how many writes that took.
+    ///
+    /// Writes of one step may make more due; a caller that wants a settled state steps until 0 is returned.
+    pub fn step(&self) -> usize {
+        self.core.collect()
+    }
+
+    /// Steps until nothing is due.
+    pub fn settle(&self) {
+        while self.step() > 0 {}
+    }
+
+    /// Collects garbage whenever something was written, until the server is dropped elsewhere.
+    pub async fn run_collector(&self) {
+        let mut revisions = self.core.store.revisions();
+        loop {
+            self.settle();
+            if revisions.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Answers one request whose body has been read.
+    pub fn answer(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Response<ResponseBody> {
+        Core::answer(&self.core, method, uri, headers, body)
+    }
+}
+
+impl<B> tower_service::Service<Request<B>> for ApiServer
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let core = Arc::clone(&self.core);
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let limit = core.body_limit;
+            let response = match Limited::new(body, limit).collect().await {
+                Ok(body) => Core::answer(&core, &parts.method, &parts.uri, &parts.headers, &body.to_bytes()),
+                Err(error) if error.is::<LengthLimitError>() => ApiError::too_large(limit).into_response(),
+                Err(error) => ApiError::bad_request(format!("cannot read the body: {error}")).into_response(),
+            };
+            Ok(response)
+        })
+    }
+}
+
+impl Core {
+    /// Returns the resources served now.
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        Arc::clone(&self.registry.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the resources served.
+    pub(crate) fn change_registry(&self, change: impl FnOnce(&mut Registry)) {
+        let mut current = self.registry.write().unwrap_or_else(PoisonError::into_inner);
+        let mut registry = (**current).clone();
+        change(&mut registry);
+        *current = Arc::new(registry);
+    }
+
+    /// Returns the current time as Kubernetes writes it.
+    pub(crate) fn now(&self) -> String {
+        crate::environment::format_time(self.environment.now())
+    }
+
+    fn answer(
+        self: &Arc<Self>,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Response<ResponseBody> {
+        let route = Route::parse(uri.path());
+        if matches!(route, Route::Health) {
+            return text_response(StatusCode::OK, "ok");
+        }
+        let user = match self.authentication.user(headers, self.environment.now()) {
+            Ok(user) => user,
+            Err(error) => return error.into_response(),
+        };
+        let registry = self.registry();
+        match route {
+            Route::Resource(target) => {
+                let query = Query::parse(uri.query());
+                self.resource(&registry, method, &target, &query, headers, body, &user)
+                    .unwrap_or_else(ApiError::into_response)
+            }
+            Route::OpenApi(path) => openapi::answer(&registry, &path),
+            Route::OpenApiV2 => ApiError::not_implemented("OpenAPI v2").into_response(),
+            Route::Health => text_response(StatusCode::OK, "ok"),
+            Route::Unknown => text_response(StatusCode::NOT_FOUND, "404 page not found\n"),
+            other => discovery::answer(&registry, &other, headers),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request, taken apart once")]
+    fn resource(
+        self: &Arc<Self>,
+        registry: &Registry,
+        method: &Method,
+        target: &Target,
+        query: &Query,
+        headers: &HeaderMap,
+        body: &Bytes,
+        user: &User,
+    ) -> Result<Response<ResponseBody>, ApiError> {
+        if let Some(answer) = self.review(method, target, body, user) {
+            return answer.map(crate::wire::Answer::into_response);
+        }
+        let resource = find(registry, target)?;
+        let rendering = rendering(headers)?;
+        let call = Call { method, resource, target, query, headers, body, rendering };
+        if target.subresource.is_some() {
+            return self.subresource(&call).map(crate::wire::Answer::into_response);
+        }
+        let answer = match (method.as_str(), target.name.is_some()) {
+            ("GET", _) if query.flag("watch") => return self.watch(&call),
+            ("GET", true) => self.get(&call),
+            ("GET", false) => self.list(&call),
+            ("POST", false) => self.create(&call),
+            ("PUT", true) => self.update(&call),
+            ("PATCH", true) => self.patch(&call),
+            ("DELETE", true) => self.delete(&call),
+            ("DELETE", false) => self.delete_collection(&call),
+            _ => Err(ApiError::method_not_allowed()),
+        };
+        answer.map(crate::wire::Answer::into_response)
+    }
+}
+
+fn find(registry: &Registry, target: &Target) -> Result<Arc<Resource>, ApiError> {
+    let resource = registry
+        .find(&target.group, &target.version, &target.plural)
+        .cloned()
+        .ok_or_else(ApiError::unknown_resource)?;
+    let misplaced = if resource.namespaced {
+        target.namespace.is_none() && target.name.is_some()
+    } else {
+        target.namespace.is_some()
+    };
+    if misplaced {
+        return Err(ApiError::unknown_resource());
+    }
+    Ok(resource)
+}

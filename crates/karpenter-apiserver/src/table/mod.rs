@@ -1,0 +1,93 @@
+//! Tables: what `kubectl get` prints.
+
+mod age;
+mod built_in;
+mod json_path;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+pub(crate) use age::age;
+
+use crate::registry::{PrinterColumn, Resource};
+use crate::wire::Query;
+
+/// A column's definition.
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    pub(super) kind: &'static str,
+    /// Columns above zero are shown with `-o wide` only.
+    pub(super) priority: i64,
+}
+
+/// Renders objects, in the version of `resource`, as a table.
+pub(crate) fn render(resource: &Resource, objects: &[Value], now: Timestamp, query: &Query) -> Value {
+    let include = query.get("includeObject").unwrap_or("Metadata");
+    let (definitions, cells): (Vec<Value>, Vec<Vec<Value>>) = if let Some(custom) = &resource.custom {
+        let cells = objects.iter().map(|object| custom_cells(&custom.columns, object, now));
+        (custom_definitions(&custom.columns), cells.collect())
+    } else {
+        let columns = built_in::columns(&resource.name);
+        let definitions = columns.iter().map(|column| {
+            definition(
+                column.name,
+                column.kind,
+                if column.name == "Name" { "name" } else { "" },
+                "",
+                column.priority,
+            )
+        });
+        let cells = objects.iter().map(|object| built_in::cells(&resource.name, object, now));
+        (definitions.collect(), cells.collect())
+    };
+    let rows: Vec<Value> = objects
+        .iter()
+        .zip(cells)
+        .map(|(object, cells)| {
+            let mut row = json!({ "cells": cells });
+            match include {
+                "Object" => row["object"] = object.clone(),
+                "None" => {}
+                _ => {
+                    row["object"] = json!({
+                        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                        "metadata": object["metadata"],
+                    });
+                }
+            }
+            row
+        })
+        .collect();
+    let revision = objects.first().map(|object| object["metadata"]["resourceVersion"].clone());
+    json!({
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"resourceVersion": revision.unwrap_or_else(|| json!(""))},
+        "columnDefinitions": definitions, "rows": rows,
+    })
+}
+
+fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
+    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+}
+
+fn custom_definitions(columns: &[PrinterColumn]) -> Vec<Value> {
+    let name = definition("Name", "string", "name", "The name of the object.", 0);
+    let declared = columns.iter().map(|column| {
+        definition(&column.name, &column.kind, &column.format, &column.description, column.priority)
+    });
+    std::iter::once(name).chain(declared).collect()
+}
+
+fn custom_cells(columns: &[PrinterColumn], object: &Value, now: Timestamp) -> Vec<Value> {
+    let cell = |column: &PrinterColumn| {
+        let found = json_path::first(object, &column.path)?;
+        Some(match (column.kind.as_str(), found) {
+            ("date", Value::String(time)) => age(time, now).into(),
+            ("integer" | "number" | "boolean", value) => value.clone(),
+            (_, Value::String(text)) => text.as_str().into(),
+            (_, other) => other.to_string().into(),
+        })
+    };
+    let name = object["metadata"]["name"].clone();
+    std::iter::once(name).chain(columns.iter().map(|column| cell(column).unwrap_or(Value::Null))).collect()
+}

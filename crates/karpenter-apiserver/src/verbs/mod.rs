@@ -1,0 +1,20 @@
+//! The verbs: what each request does to the store.
+
+mod conversion;
+mod create;
+mod decode;
+mod delete;
+mod patch;
+mod read;
+mod reviews;
+mod subresources;
+mod update;
+mod watch;
+
+mod binding;
+mod eviction;
+mod scale;
+mod token;
+
+pub(crate) use delete::{DeleteOptions, FOREGROUND, ORPHAN};
+pub(crate) use reviews::REVIEWS;

@@ -1,0 +1,225 @@
+//! get and list.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::conversion::{served, served_bytes};
+use crate::error::ApiError;
+use crate::registry::{Conversion, Resource};
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::server::Core;
+use crate::store::{Compacted, Key, Page, StoredObject};
+use crate::table;
+use crate::wire::{Answer, Call, Query, Rendering};
+
+/// Both selectors of a request.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Selectors {
+    pub(super) labels: LabelSelector,
+    pub(super) fields: FieldSelector,
+}
+
+impl Selectors {
+    pub(super) fn parse(query: &Query, resource: &Resource) -> Result<Self, ApiError> {
+        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())?;
+        let text = query.get("fieldSelector").unwrap_or_default();
+        let fields = FieldSelector::parse(text, &resource.selectable_fields)?;
+        Ok(Self { labels, fields })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub(super) fn matches(&self, key: &Key, object: &StoredObject) -> bool {
+        self.labels.matches(object) && self.fields.matches(key, object)
+    }
+}
+
+/// Where a paged list goes on.
+#[derive(Debug, PartialEq, Eq)]
+struct Continuation {
+    revision: u64,
+    after: Key,
+}
+
+impl Continuation {
+    fn encode(&self) -> String {
+        let start = format!("{}/{}", self.after.namespace, self.after.name);
+        URL_SAFE_NO_PAD
+            .encode(json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": start}).to_string())
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        let token: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
+        let (namespace, name) = token["start"].as_str()?.split_once('/')?;
+        Some(Self { revision: token["rv"].as_u64()?, after: Key::new(namespace, name) })
+    }
+}
+
+impl Core {
+    pub(crate) fn get(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
+        let key = Key::new(call.namespace(), call.name());
+        let object = self
+            .store
+            .get(&call.resource.name, &key)
+            .ok_or_else(|| ApiError::not_found(&call.resource.name, call.name()))?;
+        Ok(Answer::ok(self.rendered(call, &object)))
+    }
+
+    /// Writes one object in the rendering the client asked for.
+    pub(super) fn rendered(&self, call: &Call<'_>, object: &StoredObject) -> Bytes {
+        match call.rendering {
+            Rendering::Object => served_bytes(&call.resource, object),
+            Rendering::Metadata => metadata_only(&object.value()).to_string().into(),
+            Rendering::Table => {
+                let values = [served(&call.resource, object.value())];
+                let table = table::render(&call.resource, &values, self.environment.now(), call.query);
+                table.to_string().into()
+            }
+        }
+    }
+
+    pub(crate) fn list(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
+        let selectors = Selectors::parse(call.query, &call.resource)?;
+        let limit: usize = match call.query.get("limit") {
+            Some(text) => {
+                text.parse().map_err(|_| ApiError::bad_request(format!("limit {text:?} is no number")))?
+            }
+            None => 0,
+        };
+        let page = self.page(call, limit)?;
+        let revision = page.revision;
+        let total = page.objects.len();
+        let mut kept = Vec::with_capacity(if limit == 0 { total } else { limit.min(total) });
+        let mut consumed = 0;
+        for (key, object) in &page.objects {
+            if limit > 0 && kept.len() == limit {
+                break;
+            }
+            consumed += 1;
+            if selectors.matches(key, object) {
+                kept.push(object);
+            }
+        }
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if limit > 0 && consumed < total {
+            let after = (*page.objects[consumed - 1].0).clone();
+            metadata["continue"] = Continuation { revision, after }.encode().into();
+            if selectors.is_empty() {
+                metadata["remainingItemCount"] = (total - consumed).into();
+            }
+        }
+        Ok(Answer::ok(match call.rendering {
+            Rendering::Object => object_list(&call.resource, &metadata, &kept),
+            Rendering::Metadata => {
+                let items: Vec<Value> = kept.iter().map(|object| metadata_only(&object.value())).collect();
+                json!({
+                    "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+                    "metadata": metadata, "items": items,
+                })
+                .to_string()
+                .into()
+            }
+            Rendering::Table => {
+                let values: Vec<Value> =
+                    kept.iter().map(|object| served(&call.resource, object.value())).collect();
+                let mut table = table::render(&call.resource, &values, self.environment.now(), call.query);
+                table["metadata"] = metadata;
+                table.to_string().into()
+            }
+        }))
+    }
+
+    /// Reads the objects a list may show, at the revision the request asks for.
+    fn page(&self, call: &Call<'_>, limit: usize) -> Result<Page, ApiError> {
+        let namespace = call.target.namespace.as_deref();
+        let name = &call.resource.name;
+        if let Some(token) = call.query.get("continue") {
+            let token = Continuation::decode(token).ok_or_else(|| {
+                ApiError::bad_request("continue key is not valid: encoded start key is malformed")
+            })?;
+            return self
+                .store
+                .list(name, namespace, Some(&token.after), Some(token.revision))
+                .map_err(|_| expired_continue());
+        }
+        let asked = call.query.get("resourceVersion").map(parse_revision).transpose()?.unwrap_or(0);
+        let matching = call.query.get("resourceVersionMatch");
+        if matching.is_some() && call.query.get("resourceVersion").is_none() {
+            return Err(ApiError::bad_request(
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ));
+        }
+        let current = self.store.revision();
+        if asked > current {
+            return Err(ApiError::too_large_resource_version(asked, current));
+        }
+        let exact = asked > 0 && (matching == Some("Exact") || (matching.is_none() && limit > 0));
+        self.store
+            .list(name, namespace, None, exact.then_some(asked))
+            .map_err(|compacted| too_old(asked, compacted))
+    }
+}
+
+/// Reads a resource version.
+pub(super) fn parse_revision(text: &str) -> Result<u64, ApiError> {
+    text.parse().map_err(|_| {
+        ApiError::bad_request(format!("resourceVersion: Invalid value: {text:?}: must be a whole number"))
+    })
+}
+
+/// The error of a revision that is no longer remembered.
+pub(super) fn too_old(asked: u64, compacted: Compacted) -> ApiError {
+    ApiError::expired(format!("too old resource version: {asked} ({})", compacted.oldest))
+}
+
+fn expired_continue() -> ApiError {
+    ApiError::expired(
+        "The provided continue parameter is too old to display a consistent list result. \
+         Start a new list without the continue parameter.",
+    )
+}
+
+/// Joins the texts of objects; built-in kinds leave `kind` and `apiVersion` out of items, as Kubernetes does.
+fn object_list(resource: &Resource, metadata: &Value, objects: &[&std::sync::Arc<StoredObject>]) -> Bytes {
+    let size: usize = objects.iter().map(|object| object.bytes.len() + 1).sum();
+    let mut text = Vec::with_capacity(size + 256);
+    let head = format!(
+        "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
+        json!(resource.list_kind),
+        json!(resource.api_version())
+    );
+    text.extend_from_slice(head.as_bytes());
+    for (index, object) in objects.iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        if resource.conversion != Conversion::Stored || resource.is_custom() {
+            text.extend_from_slice(&served_bytes(resource, object));
+        } else {
+            text.push(b'{');
+            text.extend_from_slice(&object.bytes[usize::from(object.header)..]);
+        }
+    }
+    text.extend_from_slice(b"]}");
+    Bytes::from(text)
+}
+
+fn metadata_only(value: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": value["metadata"]})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_continuation_survives_its_token() {
+        let continuation = Continuation { revision: 7, after: Key::new("ns", "pod-1") };
+        assert_eq!(Continuation::decode(&continuation.encode()), Some(continuation));
+        assert_eq!(Continuation::decode("nonsense"), None);
+    }
+}

@@ -1,0 +1,250 @@
+//! watch: a stream of events from a revision on.
+//!
+//! A watch that starts without a revision first shows the current objects as ADDED. Selectors turn changes into
+//! ADDED and DELETED when an object starts or stops matching. Bookmarks carry the revision forward; the stream ends
+//! at `timeoutSeconds`, or with a 410 error event when the history is gone.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http::Response;
+use serde_json::{Value, json};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
+
+use super::conversion::{served, served_bytes};
+use super::read::{Selectors, parse_revision, too_old};
+use crate::error::ApiError;
+use crate::registry::Resource;
+use crate::server::Core;
+use crate::store::{Event, EventKind, Key, StoredObject, Subscription};
+use crate::table;
+use crate::wire::{Call, Query, Rendering, ResponseBody, stream_response};
+
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
+
+struct Watch {
+    core: Arc<Core>,
+    resource: Arc<Resource>,
+    query: Query,
+    rendering: Rendering,
+    namespace: Option<String>,
+    name: Option<String>,
+    selectors: Selectors,
+    subscription: Subscription,
+    bookmarks: bool,
+    pending: VecDeque<Bytes>,
+    deadline: Instant,
+    ticks: Interval,
+    finished: bool,
+}
+
+impl Core {
+    pub(crate) fn watch(self: &Arc<Self>, call: &Call<'_>) -> Result<Response<ResponseBody>, ApiError> {
+        let selectors = Selectors::parse(call.query, &call.resource)?;
+        let asked = call.query.get("resourceVersion").map(parse_revision).transpose()?.unwrap_or(0);
+        let initial = call.query.flag("sendInitialEvents");
+        if initial && call.query.get("resourceVersionMatch") != Some("NotOlderThan") {
+            return Err(ApiError::bad_request(
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
+        }
+        let timeout = call
+            .query
+            .get("timeoutSeconds")
+            .and_then(|text| text.parse().ok())
+            .filter(|seconds| *seconds > 0);
+        let name = selectors.fields.exact_name().map(str::to_owned).or_else(|| call.target.name.clone());
+        let current = self.store.revision();
+        let from_state = initial || asked == 0;
+        // A revision from the future comes from an earlier life of the server: the client must list again.
+        let start = if from_state { Ok(current) } else { check_revision(asked, current) };
+        let subscription = start.and_then(|revision| {
+            self.store.subscribe(&call.resource.name, revision).map_err(|compacted| too_old(asked, compacted))
+        });
+        let subscription = match subscription {
+            Ok(subscription) => subscription,
+            Err(error) => {
+                let event = Bytes::from(format!("{}\n", json!({"type": "ERROR", "object": error.status()})));
+                return Ok(stream_response(stream::iter([event])));
+            }
+        };
+        let now = Instant::now();
+        let mut ticks = interval_at(now + BOOKMARK_INTERVAL, BOOKMARK_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut watch = Watch {
+            core: Arc::clone(self),
+            resource: Arc::clone(&call.resource),
+            query: call.query.clone(),
+            rendering: call.rendering,
+            namespace: call.target.namespace.clone(),
+            name,
+            selectors,
+            subscription,
+            bookmarks: call.query.flag("allowWatchBookmarks"),
+            pending: VecDeque::new(),
+            deadline: now + timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs),
+            ticks,
+            finished: false,
+        };
+        if from_state {
+            watch.show_state(current, initial)?;
+        }
+        Ok(stream_response(stream::unfold(watch, |mut watch| async move {
+            watch.next().await.map(|chunk| (chunk, watch))
+        })))
+    }
+}
+
+fn check_revision(asked: u64, current: u64) -> Result<u64, ApiError> {
+    if asked <= current {
+        return Ok(asked);
+    }
+    Err(ApiError::expired(format!("too large resource version: {asked}, current: {current}")))
+}
+
+impl Watch {
+    /// Queues the objects of `revision` as ADDED, and the bookmark that ends them when the client asked for it.
+    fn show_state(&mut self, revision: u64, announce_end: bool) -> Result<(), ApiError> {
+        let page = self
+            .core
+            .store
+            .list(&self.resource.name, self.namespace.as_deref(), None, Some(revision))
+            .map_err(|compacted| too_old(revision, compacted))?;
+        for (key, object) in &page.objects {
+            if self.wants(key, object) {
+                let event = self.encode("ADDED", object);
+                self.pending.push_back(event);
+            }
+        }
+        if announce_end && self.bookmarks {
+            let annotations = json!({"k8s.io/initial-events-end": "true"});
+            self.pending.push_back(self.bookmark(revision, Some(annotations)));
+        }
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if !self.pending.is_empty() {
+                let events: Vec<Bytes> = self.pending.drain(..).collect();
+                return Some(joined(events));
+            }
+            if self.finished {
+                return None;
+            }
+            match self.subscription.drain(&self.core.store) {
+                Ok(events) => {
+                    let encoded: Vec<Bytes> = events.iter().filter_map(|event| self.event(event)).collect();
+                    self.pending.extend(encoded);
+                }
+                Err(compacted) => {
+                    let status = too_old(self.subscription.revision(), compacted).status();
+                    self.pending.push_back(line("ERROR", status.to_string().as_bytes()));
+                    self.finished = true;
+                }
+            }
+            if self.pending.is_empty() {
+                self.wait().await;
+            }
+        }
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            biased;
+            alive = self.subscription.changed() => self.finished = !alive,
+            () = sleep_until(self.deadline) => {
+                if self.bookmarks {
+                    self.pending.push_back(self.bookmark(self.subscription.revision(), None));
+                }
+                self.finished = true;
+            }
+            _ = self.ticks.tick() => {
+                if self.bookmarks {
+                    self.pending.push_back(self.bookmark(self.subscription.revision(), None));
+                }
+            }
+        }
+    }
+
+    fn wants(&self, key: &Key, object: &StoredObject) -> bool {
+        self.namespace.as_deref().is_none_or(|namespace| &*key.namespace == namespace)
+            && self.name.as_deref().is_none_or(|name| &*key.name == name)
+            && self.selectors.matches(key, object)
+    }
+
+    fn event(&self, event: &Event) -> Option<Bytes> {
+        let now = self.wants(&event.key, &event.object);
+        let before = event.previous.as_ref().is_some_and(|previous| self.wants(&event.key, previous));
+        match (event.kind, before, now) {
+            (EventKind::Deleted, before, now) => {
+                (before || now).then(|| self.encode("DELETED", &event.object))
+            }
+            (_, false, true) => Some(self.encode("ADDED", &event.object)),
+            (_, true, true) => Some(self.encode("MODIFIED", &event.object)),
+            (_, true, false) => {
+                let previous = event.previous.as_ref()?;
+                let mut last = previous.value();
+                last["metadata"]["resourceVersion"] = event.object.revision.to_string().into();
+                let last = StoredObject::new(&last, event.object.revision, &self.resource.selectable_fields);
+                Some(self.encode("DELETED", &last))
+            }
+            (_, false, false) => None,
+        }
+    }
+
+    fn encode(&self, kind: &str, object: &StoredObject) -> Bytes {
+        match self.rendering {
+            Rendering::Object => line(kind, &served_bytes(&self.resource, object)),
+            Rendering::Metadata => {
+                let metadata = &object.value()["metadata"];
+                let object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
+                line(kind, object.to_string().as_bytes())
+            }
+            Rendering::Table => {
+                let values = [served(&self.resource, object.value())];
+                let table = table::render(&self.resource, &values, self.core.environment.now(), &self.query);
+                line(kind, table.to_string().as_bytes())
+            }
+        }
+    }
+
+    fn bookmark(&self, revision: u64, annotations: Option<Value>) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if let Some(annotations) = annotations {
+            metadata["annotations"] = annotations;
+        }
+        let object = match self.rendering {
+            Rendering::Table => json!({
+                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+                "columnDefinitions": null, "rows": [],
+            }),
+            Rendering::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            }
+            Rendering::Object => {
+                json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata})
+            }
+        };
+        line("BOOKMARK", object.to_string().as_bytes())
+    }
+}
+
+fn line(kind: &str, object: &[u8]) -> Bytes {
+    let mut text = Vec::with_capacity(object.len() + 40);
+    text.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
+    text.extend_from_slice(object);
+    text.extend_from_slice(b"}\n");
+    Bytes::from(text)
+}
+
+fn joined(mut events: Vec<Bytes>) -> Bytes {
+    if events.len() == 1 {
+        return events.remove(0);
+    }
+    Bytes::from(events.concat())
+}

@@ -1,0 +1,10 @@
+//! The wire: what a request asks for and how answers are written.
+
+mod query;
+mod request;
+mod response;
+
+pub(crate) use query::Query;
+pub(crate) use request::{Call, Rendering, Route, Target, decode_body, decode_yaml, rendering};
+pub use response::ResponseBody;
+pub(crate) use response::{Answer, BoxError, json_response, stream_response, text_response};

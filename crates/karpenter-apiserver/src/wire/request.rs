@@ -1,0 +1,259 @@
+//! Reading requests: the place a path names, the body's format, the rendering a client accepts.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, header};
+use serde_json::Value;
+
+use super::Query;
+use super::query::decode;
+use crate::error::ApiError;
+use crate::registry::Resource;
+
+/// The object or collection a path names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+}
+
+/// What a path stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// Resources.
+    Resource(Target),
+    /// `/api`.
+    CoreVersions,
+    /// `/apis`.
+    Groups,
+    /// `/apis/<group>`.
+    Group(String),
+    /// `/api/v1` or `/apis/<group>/<version>`.
+    GroupVersion(String, String),
+    /// `/openapi/v3` and the group version below it.
+    OpenApi(String),
+    /// `/openapi/v2`.
+    OpenApiV2,
+    /// `/version`.
+    Version,
+    /// `/healthz`, `/livez`, `/readyz`.
+    Health,
+    /// Anything else.
+    Unknown,
+}
+
+impl Route {
+    pub(crate) fn parse(path: &str) -> Self {
+        let parts: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(decode).collect();
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        match parts.as_slice() {
+            ["api"] => Self::CoreVersions,
+            ["api", version] => Self::GroupVersion(String::new(), (*version).to_owned()),
+            ["api", version, rest @ ..] => target("", version, rest),
+            ["apis"] => Self::Groups,
+            ["apis", group] => Self::Group((*group).to_owned()),
+            ["apis", group, version] => Self::GroupVersion((*group).to_owned(), (*version).to_owned()),
+            ["apis", group, version, rest @ ..] => target(group, version, rest),
+            ["openapi", "v3", rest @ ..] => Self::OpenApi(rest.join("/")),
+            ["openapi", "v2"] => Self::OpenApiV2,
+            ["version"] => Self::Version,
+            ["healthz" | "livez" | "readyz", ..] => Self::Health,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+fn target(group: &str, version: &str, rest: &[&str]) -> Route {
+    let mut target = Target { group: group.to_owned(), version: version.to_owned(), ..Target::default() };
+    // `/namespaces/<name>/<word>` is a subresource of the namespace itself when the word is one.
+    let rest = match rest {
+        ["namespaces", namespace, plural, rest @ ..] if !matches!(*plural, "status" | "finalize") => {
+            target.namespace = Some((*namespace).to_owned());
+            (*plural).clone_into(&mut target.plural);
+            rest
+        }
+        [plural, rest @ ..] => {
+            (*plural).clone_into(&mut target.plural);
+            rest
+        }
+        [] => return Route::Unknown,
+    };
+    match rest {
+        [] => {}
+        [name] => target.name = Some((*name).to_owned()),
+        [name, subresource] => {
+            target.name = Some((*name).to_owned());
+            target.subresource = Some((*subresource).to_owned());
+        }
+        _ => return Route::Unknown,
+    }
+    Route::Resource(target)
+}
+
+/// A request for a resource, ready for a verb.
+#[derive(Debug)]
+pub(crate) struct Call<'r> {
+    pub(crate) method: &'r Method,
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) target: &'r Target,
+    pub(crate) query: &'r Query,
+    pub(crate) headers: &'r HeaderMap,
+    pub(crate) body: &'r Bytes,
+    pub(crate) rendering: Rendering,
+}
+
+impl Call<'_> {
+    /// Returns the namespace, empty for cluster-scoped resources.
+    pub(crate) fn namespace(&self) -> &str {
+        self.target.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the name in the path.
+    pub(crate) fn name(&self) -> &str {
+        self.target.name.as_deref().unwrap_or_default()
+    }
+
+    /// Whether nothing may be stored.
+    ///
+    /// # Errors
+    /// 400 when `dryRun` has a value other than `All`.
+    pub(crate) fn dry_run(&self) -> Result<bool, ApiError> {
+        match self.query.get("dryRun") {
+            None => Ok(false),
+            Some("All") => Ok(true),
+            Some(other) => Err(ApiError::bad_request(format!(
+                "Invalid value: {other:?}: dryRun: Unsupported value: {other:?}: supported values: \"All\""
+            ))),
+        }
+    }
+
+    /// Returns the name under which field ownership is recorded.
+    pub(crate) fn field_manager(&self) -> String {
+        if let Some(manager) = self.query.get("fieldManager") {
+            return manager.to_owned();
+        }
+        let agent = self.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+        match agent.and_then(|agent| agent.split('/').next()).filter(|agent| !agent.is_empty()) {
+            Some(agent) => agent.to_owned(),
+            None => "unknown".to_owned(),
+        }
+    }
+
+    /// Returns the media type of the body.
+    pub(crate) fn content_type(&self) -> &str {
+        let content_type = self.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        content_type.unwrap_or("application/json").split(';').next().unwrap_or_default().trim()
+    }
+
+    /// Decodes the body as JSON or YAML.
+    ///
+    /// # Errors
+    /// 415 for other formats, 400 when it is malformed.
+    pub(crate) fn decode(&self) -> Result<Value, ApiError> {
+        match self.content_type() {
+            "application/json" | "" => decode_body(self.body),
+            "application/yaml" => decode_yaml(self.body),
+            _ => Err(ApiError::unsupported_media_type(&["application/json", "application/yaml"])),
+        }
+    }
+}
+
+/// Decodes a JSON body.
+///
+/// # Errors
+/// 400 when it is malformed.
+pub(crate) fn decode_body(body: &[u8]) -> Result<Value, ApiError> {
+    serde_json::from_slice(body).map_err(|error| {
+        ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+    })
+}
+
+/// Decodes a YAML body.
+///
+/// # Errors
+/// 400 when it is malformed.
+pub(crate) fn decode_yaml(body: &[u8]) -> Result<Value, ApiError> {
+    let text = std::str::from_utf8(body)
+        .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
+    // JSON is YAML, and the common case by far.
+    serde_json::from_str(text).or_else(|_| {
+        // `y` and `on` are texts, as in the YAML reader of Kubernetes.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        serde_saphyr::from_str_with_options(text, options)
+            .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))
+    })
+}
+
+/// The shape in which a client wants objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rendering {
+    Object,
+    Table,
+    Metadata,
+}
+
+/// Reads `Accept`.
+///
+/// # Errors
+/// 406 when the client takes neither JSON nor anything.
+pub(crate) fn rendering(headers: &HeaderMap) -> Result<Rendering, ApiError> {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("*/*");
+    for choice in accept.split(',') {
+        let mut parts = choice.split(';').map(str::trim);
+        let media = parts.next().unwrap_or_default();
+        if !matches!(media, "application/json" | "*/*" | "application/*" | "") {
+            continue;
+        }
+        let shape = parts.find_map(|parameter| parameter.strip_prefix("as="));
+        match shape {
+            None => return Ok(Rendering::Object),
+            Some("Table") => return Ok(Rendering::Table),
+            Some("PartialObjectMetadata" | "PartialObjectMetadataList") => return Ok(Rendering::Metadata),
+            Some(_) => {}
+        }
+    }
+    Err(ApiError::not_acceptable())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(path: &str) -> Target {
+        match Route::parse(path) {
+            Route::Resource(target) => target,
+            other => panic!("{path} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn paths_name_objects_collections_and_subresources() {
+        let pod = parsed("/api/v1/namespaces/default/pods/web/eviction");
+        assert_eq!((pod.plural.as_str(), pod.name.as_deref()), ("pods", Some("web")));
+        assert_eq!(pod.subresource.as_deref(), Some("eviction"));
+        let all = parsed("/apis/apps/v1/deployments");
+        assert_eq!((all.group.as_str(), all.namespace, all.name), ("apps", None, None));
+        let namespace = parsed("/api/v1/namespaces/default");
+        assert_eq!((namespace.plural.as_str(), namespace.name.as_deref()), ("namespaces", Some("default")));
+        let finalize = parsed("/api/v1/namespaces/default/finalize");
+        assert_eq!((finalize.namespace, finalize.subresource.as_deref()), (None, Some("finalize")));
+    }
+
+    #[test]
+    fn the_first_acceptable_rendering_wins() {
+        let render = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, accept.parse().unwrap());
+            rendering(&headers)
+        };
+        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1,application/json";
+        assert_eq!(render(kubectl), Ok(Rendering::Table));
+        assert_eq!(render("application/vnd.kubernetes.protobuf,application/json"), Ok(Rendering::Object));
+        assert!(render("application/vnd.kubernetes.protobuf").is_err());
+    }
+}

@@ -1,0 +1,12 @@
+//! The embedded API server as `kube::Client` sees it, in process and without a socket.
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+mod apply;
+mod crd;
+mod deletion;
+mod lists;
+mod patches;
+mod raw;
+mod subresources;
+mod watches;
+mod world;
