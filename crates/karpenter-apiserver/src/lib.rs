@@ -1,7 +1,7 @@
 //! A Kubernetes API server in the process that needs one: local mode, end-to-end tests, simulation.
 //!
 //! [`ApiServer`] is a `tower` service. Hand it to `kube::Client::new(server, "default")` and controllers run on it
-//! without a socket; `serve` puts it on TCP with TLS and a kubeconfig for kubectl and helm. Objects live in memory
+//! without a socket; [`serve::serve`] puts it on TCP with TLS and a kubeconfig for kubectl and helm. Objects live in memory
 //! as JSON text. All time and chance come from an [`Environment`], and garbage collection runs in steps that the
 //! caller drives ([`ApiServer::step`]), so a simulation replays byte for byte.
 //!
@@ -49,6 +49,7 @@ mod patch;
 mod registry;
 mod schema;
 mod selector;
+pub mod serve;
 mod server;
 pub mod store;
 mod table;

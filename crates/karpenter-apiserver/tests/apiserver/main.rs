@@ -5,6 +5,7 @@ mod apply;
 mod crd;
 mod deletion;
 mod lists;
+mod network;
 mod patches;
 mod raw;
 mod subresources;
