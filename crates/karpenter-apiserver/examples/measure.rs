@@ -43,7 +43,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let start = Instant::now();
     let path = "/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1";
-    let body = send(&server, "GET", path, &Value::Null)?.into_body().collect().await?.to_bytes();
+    let frame = send(&server, "GET", path, &Value::Null)?.into_body().frame().await.ok_or("no events")??;
+    let body = frame.into_data().map_err(|_| "no events")?;
     report(&format!("watch from the start ({} KiB)", body.len() / 1024), start.elapsed());
     let start = Instant::now();
     for index in 0..pods.min(10_000) {

@@ -31,7 +31,7 @@
 //!
 //! # What is not
 //!
-//! Protobuf and CBOR (415/406), OpenAPI v2 (501), conversion and admission webhooks (a CRD that asks for conversion
+//! CBOR and protobuf (415/406; request bodies of the kinds kubectl sends as protobuf are read), OpenAPI v2 (501), conversion and admission webhooks (a CRD that asks for conversion
 //! is refused, the webhook configuration kinds are unknown), authorization (RBAC objects are stored and not
 //! evaluated), exec, log, port-forward, proxy, ephemeral containers and resize (404), the deprecated `/watch` paths,
 //! durable storage, and those validation rules of built-in kinds that the `kinds` module does not list.

@@ -154,7 +154,10 @@ impl Builder<'_> {
         }
         let mut node = Node::of(self.shape(schema));
         let flag = |name: &str| schema[name].as_bool().unwrap_or(false);
-        node.preserve_unknown = flag("x-kubernetes-preserve-unknown-fields");
+        // A built-in object without any declared field holds free JSON, such as `fieldsV1`.
+        let free = !self.definitions.is_null()
+            && matches!(&node.shape, Shape::Object { properties, additional: None } if properties.is_empty());
+        node.preserve_unknown = free || flag("x-kubernetes-preserve-unknown-fields");
         node.embedded_resource = flag("x-kubernetes-embedded-resource");
         node.nullable = flag("nullable");
         node.default = schema.get("default").cloned();
@@ -270,6 +273,8 @@ mod tests {
         assert_eq!(ports.merging, Merging::Keyed(vec!["containerPort".into(), "protocol".into()]));
         let requests = containers.items().field("resources").unwrap().field("requests").cloned().unwrap();
         assert!(matches!(requests.field("cpu").unwrap().shape, Shape::Quantity));
+        let mut managed = serde_json::json!({"metadata": {"managedFields": [{"fieldsV1": {"f:spec": {}}}]}});
+        assert!(conform(&mut managed, &pod, Nulls::Dropped).unknown.is_empty());
         let finalizers = pod.field("metadata").unwrap().field("finalizers").unwrap();
         assert_eq!(finalizers.merging, Merging::Set);
     }

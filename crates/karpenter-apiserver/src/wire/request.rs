@@ -7,6 +7,7 @@ use http::{HeaderMap, Method, header};
 use serde_json::Value;
 
 use super::Query;
+use super::protobuf;
 use super::query::decode;
 use crate::error::ApiError;
 use crate::registry::Resource;
@@ -150,24 +151,31 @@ impl Call<'_> {
         content_type.unwrap_or("application/json").split(';').next().unwrap_or_default().trim()
     }
 
-    /// Decodes the body as JSON or YAML.
+    /// Decodes the body as JSON, YAML or, for the kinds clients send so, protobuf.
     ///
     /// # Errors
     /// 415 for other formats, 400 when it is malformed.
     pub(crate) fn decode(&self) -> Result<Value, ApiError> {
         match self.content_type() {
-            "application/json" | "" => decode_body(self.body),
+            "application/json" | "" | protobuf::PROTOBUF => decode_body(self.body),
             "application/yaml" => decode_yaml(self.body),
-            _ => Err(ApiError::unsupported_media_type(&["application/json", "application/yaml"])),
+            _ => Err(unsupported()),
         }
     }
 }
 
-/// Decodes a JSON body.
+fn unsupported() -> ApiError {
+    ApiError::unsupported_media_type(&["application/json", "application/yaml"])
+}
+
+/// Decodes a JSON body, or one that begins as protobuf bodies do.
 ///
 /// # Errors
-/// 400 when it is malformed.
+/// 400 when it is malformed, 415 when it is protobuf of a kind that is not known in that form.
 pub(crate) fn decode_body(body: &[u8]) -> Result<Value, ApiError> {
+    if body.starts_with(protobuf::MAGIC) {
+        return protobuf::decode(body).ok_or_else(unsupported);
+    }
     serde_json::from_slice(body).map_err(|error| {
         ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
     })
@@ -178,6 +186,9 @@ pub(crate) fn decode_body(body: &[u8]) -> Result<Value, ApiError> {
 /// # Errors
 /// 400 when it is malformed.
 pub(crate) fn decode_yaml(body: &[u8]) -> Result<Value, ApiError> {
+    if body.starts_with(protobuf::MAGIC) {
+        return decode_body(body);
+    }
     let text = std::str::from_utf8(body)
         .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
     // JSON is YAML, and the common case by far.

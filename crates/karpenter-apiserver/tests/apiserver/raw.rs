@@ -48,7 +48,7 @@ async fn bad_bodies_get_the_codes_kubernetes_gives() {
     };
     assert_eq!(send("application/json", "{").await.0, 400);
     assert_eq!(send("application/json", "[]").await.0, 400);
-    assert_eq!(send("application/vnd.kubernetes.protobuf", "k8s").await.0, 415);
+    assert_eq!(send("application/vnd.kubernetes.protobuf", "k8s\0\n\x06\n\x02v1\x12\0").await.0, 415);
     assert_eq!(send("application/json", &format!("{{\"data\":\"{}\"}}", "x".repeat(2000))).await.0, 413);
     assert_eq!(
         send("application/json", r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"}}"#).await.0,
