@@ -151,7 +151,7 @@ fn read(mut bytes: &[u8], message: &Message) -> Option<Value> {
     Some(Value::Object(object))
 }
 
-/// Whether an unknown field is zero, or a message of empty texts and zeros.
+/// Whether an unknown field is zero, or a message of empty texts, zeros and such messages.
 fn is_blank(payload: &Payload<'_>) -> bool {
     let mut bytes = match payload {
         Payload::Number(number) => return *number == 0,
@@ -159,7 +159,7 @@ fn is_blank(payload: &Payload<'_>) -> bool {
     };
     while !bytes.is_empty() {
         match field(&mut bytes) {
-            Some((_, Payload::Number(0) | Payload::Bytes([]))) => {}
+            Some((_, payload)) if is_blank(&payload) => {}
             _ => return false,
         }
     }
@@ -282,6 +282,13 @@ mod tests {
                 "metadata": {"name": "demo", "labels": {"a": "b"}},
             }))
         );
+    }
+
+    #[test]
+    fn an_empty_status_below_an_empty_message_is_no_surprise() {
+        let status = delimited(1, &[delimited(1, b""), delimited(2, b"")].concat());
+        let object = [delimited(1, b""), delimited(2, &status)].concat();
+        assert!(decode(&body("authentication.k8s.io/v1", "SelfSubjectReview", &object)).is_some());
     }
 
     #[test]
