@@ -53,6 +53,8 @@ const LAYERS: &[Layer] = &[
         uses: Uses::Only(&["karpenter-api", "karpenter-core", "karpenter-quantity"]),
         outside: None,
     },
+    // A Kubernetes API for anybody: it must not know that Karpenter exists.
+    Layer { name: "karpenter-apiserver", uses: Uses::Only(&["karpenter-quantity"]), outside: None },
     Layer { name: "karpenter-cli", uses: Uses::Anything, outside: None },
     // Programs for developers: they run the product as a child and see it only from outside.
     Layer { name: "karpenter-bench", uses: Uses::Only(&["karpenter-quantity"]), outside: None },

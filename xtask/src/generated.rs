@@ -56,8 +56,7 @@ fn generate(workspace: &Workspace) -> Result<BTreeMap<PathBuf, String>> {
         files.insert(Path::new(CRDS).join(name), document);
     }
     files.insert("docs/cli.md".into(), cli_reference(workspace, &built)?);
-    let mut options =
-        workspace.cargo(["run", "--quiet", "--package", "karpenter-api", "--example", "options"]);
+    let mut options = workspace.command(program(&built.join("examples"), "options"));
     files.insert("docs/options.md".into(), process::output(&mut options)?);
     Ok(files)
 }
