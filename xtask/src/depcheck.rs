@@ -53,8 +53,16 @@ const LAYERS: &[Layer] = &[
         uses: Uses::Only(&["karpenter-api", "karpenter-core", "karpenter-quantity"]),
         outside: None,
     },
+    // Time and chance: everybody may ask, it asks nobody.
+    Layer { name: "karpenter-environment", uses: Uses::Only(&[]), outside: None },
     // A Kubernetes API for anybody: it must not know that Karpenter exists.
-    Layer { name: "karpenter-apiserver", uses: Uses::Only(&["karpenter-quantity"]), outside: None },
+    Layer {
+        name: "karpenter-apiserver",
+        uses: Uses::Only(&["karpenter-environment", "karpenter-quantity"]),
+        outside: None,
+    },
+    // Runs controllers, whatever they decide.
+    Layer { name: "karpenter-runtime", uses: Uses::Only(&["karpenter-environment"]), outside: None },
     Layer { name: "karpenter-cli", uses: Uses::Anything, outside: None },
     // Programs for developers: they run the product as a child and see it only from outside.
     Layer { name: "karpenter-bench", uses: Uses::Only(&["karpenter-quantity"]), outside: None },

@@ -41,7 +41,6 @@ mod authentication;
 mod collector;
 mod crd;
 mod discovery;
-pub mod environment;
 mod error;
 mod kinds;
 mod openapi;
@@ -57,6 +56,6 @@ mod verbs;
 mod wire;
 
 pub use authentication::User;
-pub use environment::{Environment, SeededEnvironment, SystemEnvironment};
+pub use karpenter_environment::{Environment, SeededEnvironment, SystemEnvironment};
 pub use server::{ApiServer, Options};
 pub use wire::ResponseBody;

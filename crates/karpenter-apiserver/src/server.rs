@@ -16,12 +16,12 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::authentication::{Authentication, User};
 use crate::discovery;
-use crate::environment::{Environment, SystemEnvironment};
 use crate::error::ApiError;
 use crate::openapi;
 use crate::registry::{Registry, Resource};
 use crate::store::Store;
 use crate::wire::{BoxError, Call, Query, ResponseBody, Route, Target, rendering, text_response};
+use karpenter_environment::{Environment, SystemEnvironment};
 
 /// How a server is set up.
 #[derive(Clone)]
@@ -167,7 +167,7 @@ impl Core {
 
     /// Returns the current time as Kubernetes writes it.
     pub(crate) fn now(&self) -> String {
-        crate::environment::format_time(self.environment.now())
+        karpenter_environment::format_time(self.environment.now())
     }
 
     fn answer(

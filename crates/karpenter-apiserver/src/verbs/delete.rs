@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::read::Selectors;
-use crate::environment::format_time;
 use crate::error::ApiError;
 use crate::kinds;
 use crate::registry::Resource;
 use crate::server::Core;
 use crate::store::{Expected, Key, StoredObject};
 use crate::wire::{Answer, Call, decode_yaml};
+use karpenter_environment::format_time;
 
 /// Finalizers that stand for a propagation policy until the collector has done its part.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";

@@ -3,10 +3,10 @@
 use http::StatusCode;
 use serde_json::json;
 
-use crate::environment::format_time;
 use crate::error::{ApiError, FieldError};
 use crate::server::Core;
 use crate::wire::{Answer, Call};
+use karpenter_environment::format_time;
 
 const LIFETIME_SECONDS: i64 = 3600;
 const LIFETIME_SECONDS_MIN: i64 = 600;

@@ -223,7 +223,7 @@ fn time(mut bytes: &[u8]) -> Option<Value> {
     if seconds == 0 {
         return Some(Value::Null);
     }
-    Some(crate::environment::format_time(Timestamp::from_second(seconds).ok()?).into())
+    Some(karpenter_environment::format_time(Timestamp::from_second(seconds).ok()?).into())
 }
 
 fn field<'b>(bytes: &mut &'b [u8]) -> Option<(u32, Payload<'b>)> {
