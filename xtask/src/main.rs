@@ -3,6 +3,7 @@
 //! Start at [`Task`]; each task is one module. Anything heavy (the `karpenter` binary, the benchmarks) is run as a
 //! child through cargo, so that `cargo xtask` itself compiles in seconds.
 
+mod control_plane;
 mod deny;
 mod depcheck;
 mod generated;
@@ -46,6 +47,9 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Build, start and stop a real Kubernetes control plane from Go modules
+    #[command(subcommand)]
+    ControlPlane(control_plane::ControlPlane),
     /// Run the benchmarks; `cargo xtask bench --help` lists their options
     #[command(disable_help_flag = true)]
     Bench {
@@ -74,6 +78,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Lint => Ok(test_run::lint(&workspace)),
         Task::Tidy => tidy::run(&workspace),
         Task::Crds { check } => generated::run(&workspace, check),
+        Task::ControlPlane(task) => control_plane::run(&workspace, &task),
         Task::Bench { arguments } => {
             let mut command =
                 workspace.cargo(["run", "--quiet", "--release", "--package", "karpenter-bench", "--"]);

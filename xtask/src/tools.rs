@@ -42,7 +42,7 @@ impl Tool {
 }
 
 /// `$XDG_CACHE_HOME/karpenter-rs/tools`, below `~/.cache` when the variable is not set.
-fn cache() -> Result<PathBuf> {
+pub(crate) fn cache() -> Result<PathBuf> {
     let base = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
         Some(cache) => PathBuf::from(cache),
         None => {

@@ -1,0 +1,3 @@
+module control-plane/keys
+
+go 1.26.0

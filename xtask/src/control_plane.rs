@@ -1,0 +1,113 @@
+//! `cargo xtask control-plane`: a real Kubernetes control plane from Go modules, to judge ours against.
+//!
+//! `build` compiles it once into the cache of tools, `up RUNDIR` starts it on loopback, `down RUNDIR` stops it. What is
+//! built is said by the modules below `tests/control-plane`; no container, no release download.
+
+mod build;
+mod process_files;
+mod start;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::process;
+use crate::workspace::Workspace;
+
+/// Where the facts about built-in kinds are kept.
+const KINDS: &str = "crates/karpenter-apiserver/src/schema/kinds.txt";
+
+#[derive(Subcommand)]
+pub(crate) enum ControlPlane {
+    /// Build the programs that the cache does not hold and print their folder
+    Build,
+    /// Start it with its state in RUNDIR and print the path of an administrator's kubeconfig
+    Up(Up),
+    /// Stop what `up` started
+    Down { rundir: PathBuf },
+    /// Write what the Go types say about the built-in kinds, for the schemas of our API server
+    Kinds {
+        /// Write nothing; fail when the file is not what would be written
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Up {
+    /// Folder for state, certificates and logs
+    pub(crate) rundir: PathBuf,
+    /// What to start beside etcd and kube-apiserver; a later `up` of the same folder adds what is missing
+    #[arg(long, value_delimiter = ',', default_values_t = Component::ALL, num_args = 0..)]
+    pub(crate) with: Vec<Component>,
+    /// Let etcd write to the disk what it acknowledges
+    #[arg(long)]
+    pub(crate) fsync: bool,
+}
+
+/// What may run beside etcd and kube-apiserver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Component {
+    KubeControllerManager,
+    KubeScheduler,
+    Kwok,
+}
+
+impl Component {
+    const ALL: [Self; 3] = [Self::KubeControllerManager, Self::KubeScheduler, Self::Kwok];
+
+    fn program(self) -> &'static str {
+        match self {
+            Self::KubeControllerManager => "kube-controller-manager",
+            Self::KubeScheduler => "kube-scheduler",
+            Self::Kwok => "kwok",
+        }
+    }
+}
+
+impl std::fmt::Display for Component {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.program())
+    }
+}
+
+pub(crate) fn run(workspace: &Workspace, task: &ControlPlane) -> Result<bool> {
+    match task {
+        ControlPlane::Build => println!("{}", programs(workspace)?.display()),
+        ControlPlane::Up(wish) => {
+            let kubeconfig = start::up(&recipe(workspace), &programs(workspace)?, wish)?;
+            println!("{}", kubeconfig.display());
+        }
+        ControlPlane::Down { rundir } => process_files::stop_all(rundir)?,
+        ControlPlane::Kinds { check } => return kinds(workspace, *check),
+    }
+    Ok(true)
+}
+
+/// Writes or checks the facts about built-in kinds.
+pub(crate) fn kinds(workspace: &Workspace, check: bool) -> Result<bool> {
+    let mut command = workspace.command("go");
+    command.current_dir(recipe(workspace).join("kube")).args(["run", "-mod=readonly", "./facts"]);
+    let facts = process::output(&mut command).context("asking the Go types of Kubernetes")?;
+    let path = workspace.root().join(KINDS);
+    if !check {
+        fs::write(&path, facts).with_context(|| format!("writing {KINDS}"))?;
+        return Ok(true);
+    }
+    let current = fs::read_to_string(&path).with_context(|| format!("reading {KINDS}"))? == facts;
+    if !current {
+        println!("{KINDS} is out of date: run `cargo xtask control-plane kinds`");
+    }
+    Ok(current)
+}
+
+/// The folder with the built programs; builds what is missing.
+pub(crate) fn programs(workspace: &Workspace) -> Result<PathBuf> {
+    build::ensure(&recipe(workspace))
+}
+
+fn recipe(workspace: &Workspace) -> PathBuf {
+    workspace.root().join(Path::new("tests").join("control-plane"))
+}
