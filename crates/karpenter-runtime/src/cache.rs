@@ -1,0 +1,219 @@
+//! What is known of the cluster: one cache per watched kind, fed by watches and by the answers to our own writes.
+//!
+//! Two sources may tell of one object in any order, so every object is kept at the newest resourceVersion heard of.
+//! Since Kubernetes 1.35 resource versions of one kind may be compared as numbers; servers before that behave so too.
+
+use std::any::{Any, TypeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use kube::Resource;
+use rustc_hash::FxHashMap;
+use serde::de::DeserializeOwned;
+
+use crate::key::Key;
+
+/// An object type that can be watched: a whole Kubernetes type, or a lean one of our own with the fields that matter.
+pub trait Kind:
+    Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + Sync + 'static
+{
+}
+
+impl<K> Kind for K where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + Sync + 'static
+{
+}
+
+/// The objects of one kind, in the order of their keys.
+#[derive(Debug)]
+pub struct Cache<K> {
+    objects: BTreeMap<Key, Arc<K>>,
+    /// Uids of objects our own writes removed, until the watch says so too.
+    removed: BTreeSet<String>,
+}
+
+impl<K> Default for Cache<K> {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), removed: BTreeSet::new() }
+    }
+}
+
+impl<K: Kind> Cache<K> {
+    /// Returns the object named `key`.
+    pub fn get(&self, key: &Key) -> Option<&Arc<K>> {
+        self.objects.get(key)
+    }
+
+    /// Returns all objects in the order of their keys.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Key, &Arc<K>)> {
+        self.objects.iter()
+    }
+
+    /// Returns the objects of one namespace in the order of their names.
+    pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<K>> {
+        self.objects
+            .range(Key::namespaced(namespace, "")..)
+            .take_while(move |(key, _)| key.namespace() == Some(namespace))
+            .map(|(_, object)| object)
+    }
+
+    /// Returns how many objects there are.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// Takes in an object as it is at its resourceVersion, unless something newer is known.
+    pub(crate) fn observe(&mut self, object: K) -> Option<Change> {
+        let key = Key::of(&object);
+        if object.meta().uid.as_ref().is_some_and(|uid| self.removed.contains(uid)) {
+            return None;
+        }
+        if self.objects.get(&key).is_some_and(|known| !newer(&object, known)) {
+            return None;
+        }
+        let object = Arc::new(object);
+        let old = self.objects.insert(key.clone(), Arc::clone(&object));
+        Some(Change::new(key, old, Some(object)))
+    }
+
+    /// Takes in that the watch saw `object` go. A namesake made since stays.
+    pub(crate) fn observe_deletion(&mut self, object: &K) -> Option<Change> {
+        if let Some(uid) = &object.meta().uid {
+            self.removed.remove(uid);
+        }
+        let key = Key::of(object);
+        let known = self.objects.get(&key)?;
+        if known.meta().uid != object.meta().uid {
+            return None;
+        }
+        let old = self.objects.remove(&key);
+        Some(Change::new(key, old, None))
+    }
+
+    /// Takes in that our own write removed the object `key`.
+    pub(crate) fn forget(&mut self, key: &Key) -> Option<Change> {
+        let old = self.objects.remove(key)?;
+        self.removed.extend(old.meta().uid.clone());
+        Some(Change::new(key.clone(), Some(old), None))
+    }
+
+    /// Takes in a complete list made at `version`: whatever it lacks and is not newer than it is gone.
+    pub(crate) fn observe_list(&mut self, listed: &BTreeSet<Key>, version: Option<u64>) -> Vec<Change> {
+        self.removed.clear();
+        let gone: Vec<Key> = self
+            .objects
+            .iter()
+            .filter(|(key, object)| !listed.contains(*key) && !newer_than(&***object, version))
+            .map(|(key, _)| key.clone())
+            .collect();
+        gone.into_iter()
+            .map(|key| (self.objects.remove(&key), key))
+            .map(|(old, key)| Change::new(key, old, None))
+            .collect()
+    }
+}
+
+/// Whether `object` says more than `known`. Where versions are not numbers, the last word counts.
+fn newer<K: Kind>(object: &K, known: &K) -> bool {
+    let held = resource_version(known);
+    held.is_none() || resource_version(object).is_none() || newer_than(object, held)
+}
+
+fn newer_than<K: Kind>(object: &K, version: Option<u64>) -> bool {
+    matches!((resource_version(object), version), (Some(object), Some(version)) if object > version)
+}
+
+/// The resourceVersion as a number, if the server's are numbers.
+pub(crate) fn resource_version<K: Resource>(object: &K) -> Option<u64> {
+    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok())
+}
+
+type Erased = Arc<dyn Any + Send + Sync>;
+
+/// One object became another, appeared or went.
+#[derive(Clone, Debug)]
+pub struct Change {
+    kind: TypeId,
+    key: Key,
+    old: Option<Erased>,
+    new: Option<Erased>,
+}
+
+/// A change of an object of a known kind.
+#[derive(Debug)]
+pub struct Delta<'a, K> {
+    /// The object before, if it was there.
+    pub old: Option<&'a K>,
+    /// The object now, if it is there.
+    pub new: Option<&'a K>,
+}
+
+impl<'a, K> Delta<'a, K> {
+    /// Returns the object as it is, or as it was last if it is gone.
+    ///
+    /// # Panics
+    ///
+    /// Never: a change has an object before or after.
+    pub fn latest(&self) -> &'a K {
+        self.new.or(self.old).expect("a change has an object before or after")
+    }
+}
+
+impl Change {
+    fn new<K: Kind>(key: Key, old: Option<Arc<K>>, new: Option<Arc<K>>) -> Self {
+        let erase = |object: Arc<K>| -> Erased { object };
+        Self { kind: TypeId::of::<K>(), key, old: old.map(erase), new: new.map(erase) }
+    }
+
+    /// Returns the key of the object that changed.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Returns the change if it is of kind `K`.
+    pub fn of<K: Kind>(&self) -> Option<Delta<'_, K>> {
+        (self.kind == TypeId::of::<K>()).then(|| Delta {
+            old: self.old.as_ref().and_then(|object| object.downcast_ref()),
+            new: self.new.as_ref().and_then(|object| object.downcast_ref()),
+        })
+    }
+
+    pub(crate) fn kind(&self) -> TypeId {
+        self.kind
+    }
+}
+
+/// Every cache of a runtime, by kind.
+#[derive(Default)]
+pub struct Caches {
+    caches: FxHashMap<TypeId, Box<dyn Any + Send>>,
+}
+
+impl Caches {
+    /// Returns the cache of kind `K`.
+    ///
+    /// # Panics
+    ///
+    /// If no controller of the runtime watches `K`: a controller reads only what it declared in
+    /// [`Controller::watches`](crate::Controller::watches).
+    pub fn of<K: Kind>(&self) -> &Cache<K> {
+        self.caches
+            .get(&TypeId::of::<K>())
+            .and_then(|cache| cache.downcast_ref())
+            .unwrap_or_else(|| panic!("{} is read but not watched", std::any::type_name::<K>()))
+    }
+
+    pub(crate) fn of_mut<K: Kind>(&mut self) -> &mut Cache<K> {
+        self.caches
+            .entry(TypeId::of::<K>())
+            .or_insert_with(|| Box::<Cache<K>>::default())
+            .downcast_mut()
+            .expect("a cache is filed under its own kind")
+    }
+}

@@ -1,0 +1,413 @@
+//! The loop: news enters the caches and wakes keys, due keys are reconciled, their effects are performed.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use karpenter_environment::Environment;
+use kube::Client;
+use rustc_hash::FxHashMap;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::cache::{Caches, Change};
+use crate::controller::{Controller, Effect, Outcome, Pace, View, Wakes, Watches};
+use crate::key::Key;
+use crate::perform::{Done, Performer, Step, describe};
+use crate::queue::{Item, Queue};
+use crate::watch::{Observation, Watch};
+use crate::write::{Write, WriteKind};
+
+/// Writes under way at a time.
+const WRITES_AT_A_TIME: usize = 128;
+/// News that may wait to be taken in before watches wait themselves.
+const NEWS_WAITING: usize = 1024;
+/// How long effects under way may take once the runtime is told to stop.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// A controller with its types out of sight.
+trait Member: Send {
+    fn name(&self) -> &'static str;
+    fn watches(&self, watches: &mut Watches);
+    fn begin(&mut self, caches: &Caches, wakes: &mut Wakes);
+    fn wake(&mut self, change: &Change, caches: &Caches, wakes: &mut Wakes);
+    fn reconcile(&mut self, key: &Key, view: &View<'_>) -> (Vec<Vec<Step>>, Option<Duration>);
+    fn hear(&mut self, key: &Key, reply: Box<dyn Any + Send>, view: &View<'_>);
+    fn refused(&mut self, key: &Key, write: &Write, status: &kube::core::Status, view: &View<'_>);
+    fn pace(&self) -> Pace;
+}
+
+/// A controller and whoever answers its requests.
+struct Staffed<C, H> {
+    controller: C,
+    handler: H,
+}
+
+impl<C, H> Member for Staffed<C, H>
+where
+    C: Controller,
+    H: Fn(C::Request) -> BoxFuture<'static, C::Reply> + Send,
+{
+    fn name(&self) -> &'static str {
+        self.controller.name()
+    }
+
+    fn watches(&self, watches: &mut Watches) {
+        self.controller.watches(watches);
+    }
+
+    fn begin(&mut self, caches: &Caches, wakes: &mut Wakes) {
+        self.controller.begin(caches, wakes);
+    }
+
+    fn wake(&mut self, change: &Change, caches: &Caches, wakes: &mut Wakes) {
+        self.controller.wake(change, caches, wakes);
+    }
+
+    fn reconcile(&mut self, key: &Key, view: &View<'_>) -> (Vec<Vec<Step>>, Option<Duration>) {
+        let Outcome { stages, again } = self.controller.reconcile(key, view);
+        let step = |effect| match effect {
+            Effect::Write(write) => Step::Write(write),
+            Effect::Request(request) => {
+                let reply = (self.handler)(request);
+                Step::Call(Box::pin(async move { Box::new(reply.await) as Box<dyn Any + Send> }))
+            }
+        };
+        (stages.into_iter().map(|stage| stage.into_iter().map(step).collect()).collect(), again)
+    }
+
+    fn hear(&mut self, key: &Key, reply: Box<dyn Any + Send>, view: &View<'_>) {
+        let reply = reply.downcast().expect("the handler of a controller replies in its type");
+        self.controller.hear(key, *reply, view);
+    }
+
+    fn refused(&mut self, key: &Key, write: &Write, status: &kube::core::Status, view: &View<'_>) {
+        self.controller.refused(key, write, status, view);
+    }
+
+    fn pace(&self) -> Pace {
+        self.controller.pace()
+    }
+}
+
+type Outside = (&'static str, Key);
+
+/// Wakes keys from outside: a timer of the provider, a message from a queue of the cloud.
+#[derive(Clone)]
+pub struct Handle {
+    wakes: mpsc::UnboundedSender<Outside>,
+}
+
+impl Handle {
+    /// Has the controller of that name look at `key`. Nothing happens if the runtime has stopped.
+    pub fn wake(&self, controller: &'static str, key: Key) {
+        let _ = self.wakes.send((controller, key));
+    }
+}
+
+/// Controllers and what they run on.
+pub struct Runtime {
+    client: Client,
+    environment: Arc<dyn Environment>,
+    members: Vec<Box<dyn Member>>,
+    outside: (mpsc::UnboundedSender<Outside>, mpsc::UnboundedReceiver<Outside>),
+}
+
+impl Runtime {
+    /// A runtime without controllers.
+    pub fn new(client: Client, environment: Arc<dyn Environment>) -> Self {
+        Self { client, environment, members: Vec::new(), outside: mpsc::unbounded_channel() }
+    }
+
+    /// Adds a controller that needs nothing but the Kubernetes API.
+    pub fn add<C: Controller<Request = Infallible>>(&mut self, controller: C) {
+        self.add_with(controller, |request| match request {});
+    }
+
+    /// Adds a controller and whoever answers its requests.
+    pub fn add_with<C, H>(&mut self, controller: C, handler: H)
+    where
+        C: Controller,
+        H: Fn(C::Request) -> BoxFuture<'static, C::Reply> + Send + 'static,
+    {
+        self.members.push(Box::new(Staffed { controller, handler }));
+    }
+
+    /// A way to wake keys from outside.
+    pub fn handle(&self) -> Handle {
+        Handle { wakes: self.outside.0.clone() }
+    }
+
+    /// Runs until `stop` is ready and what was begun has ended.
+    ///
+    /// # Panics
+    ///
+    /// If two controllers ask for different selections of one kind.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let (observations, heard) = mpsc::channel(NEWS_WAITING);
+        let mut running = Running::new(self, heard);
+        let _followers = running.follow(&observations);
+        drop(observations);
+        running.run(stop).await;
+    }
+}
+
+struct Running {
+    client: Client,
+    environment: Arc<dyn Environment>,
+    members: Vec<Box<dyn Member>>,
+    /// Which members read a kind.
+    readers: FxHashMap<TypeId, Vec<usize>>,
+    watches: Vec<Watch>,
+    unlisted: BTreeSet<TypeId>,
+    caches: Caches,
+    queue: Queue,
+    failures: FxHashMap<Item, u32>,
+    performer: Performer,
+    performing: JoinSet<(Item, Vec<Done>, Option<Duration>)>,
+    heard: mpsc::Receiver<Observation>,
+    outside: mpsc::UnboundedReceiver<Outside>,
+    /// Keeps the channel from outside open while nobody holds a handle.
+    _handle: mpsc::UnboundedSender<Outside>,
+}
+
+impl Running {
+    fn new(runtime: Runtime, heard: mpsc::Receiver<Observation>) -> Self {
+        let mut readers: FxHashMap<TypeId, Vec<usize>> = FxHashMap::default();
+        let mut watches: Vec<Watch> = Vec::new();
+        for (index, member) in runtime.members.iter().enumerate() {
+            let mut wanted = Watches::default();
+            member.watches(&mut wanted);
+            for kind in wanted.kinds() {
+                readers.entry(kind).or_default().push(index);
+            }
+            for watch in wanted.watches {
+                match watches.iter().find(|known| known.kind() == watch.kind()) {
+                    Some(known) => {
+                        assert!(
+                            known.same_selection(&watch),
+                            "{} selects otherwise than others",
+                            member.name()
+                        );
+                    }
+                    None => watches.push(watch),
+                }
+            }
+        }
+        let mut caches = Caches::default();
+        watches.iter().for_each(|watch| watch.prepare(&mut caches));
+        Self {
+            performer: Performer::new(runtime.client.clone(), WRITES_AT_A_TIME),
+            client: runtime.client,
+            environment: runtime.environment,
+            members: runtime.members,
+            readers,
+            unlisted: watches.iter().map(Watch::kind).collect(),
+            watches,
+            caches,
+            queue: Queue::default(),
+            failures: FxHashMap::default(),
+            performing: JoinSet::new(),
+            heard,
+            outside: runtime.outside.1,
+            _handle: runtime.outside.0,
+        }
+    }
+
+    fn follow(&self, observations: &mpsc::Sender<Observation>) -> JoinSet<()> {
+        let mut followers = JoinSet::new();
+        for watch in &self.watches {
+            followers.spawn(watch.start(self.client.clone(), observations.clone()));
+        }
+        followers
+    }
+
+    async fn run(&mut self, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        if self.unlisted.is_empty() {
+            self.begin();
+        }
+        loop {
+            self.take_in_what_is_there();
+            let due = if self.unlisted.is_empty() {
+                if self.reconcile_next() {
+                    continue;
+                }
+                self.queue.next_due()
+            } else {
+                None
+            };
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                Some(observation) = self.heard.recv() => self.observe(observation),
+                Some(finished) = self.performing.join_next() => self.finished(finished),
+                Some((name, key)) = self.outside.recv() => self.wake_from_outside(name, key),
+                () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+            }
+        }
+        self.let_finish().await;
+    }
+
+    /// Takes in everything that can be had without waiting, so that decisions see the latest.
+    fn take_in_what_is_there(&mut self) {
+        while let Ok(observation) = self.heard.try_recv() {
+            self.observe(observation);
+        }
+        while let Some(finished) = self.performing.try_join_next() {
+            self.finished(finished);
+        }
+        while let Ok((name, key)) = self.outside.try_recv() {
+            self.wake_from_outside(name, key);
+        }
+    }
+
+    async fn let_finish(&mut self) {
+        let all = async { while self.performing.join_next().await.is_some() {} };
+        if tokio::time::timeout(LAST_WORDS, all).await.is_err() {
+            tracing::warn!(
+                "{} keys still had work under way when the time to stop was up",
+                self.queue.busy()
+            );
+        }
+    }
+
+    fn observe(&mut self, observation: Observation) {
+        match observation {
+            Observation::News(news) => {
+                let changes = news(&mut self.caches);
+                self.spread(&changes);
+            }
+            Observation::Listed(kind) => {
+                if self.unlisted.remove(&kind) && self.unlisted.is_empty() {
+                    self.begin();
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        for index in 0..self.members.len() {
+            let mut wakes = Wakes::default();
+            self.members[index].begin(&self.caches, &mut wakes);
+            self.enqueue(index, wakes);
+        }
+    }
+
+    /// Tells the readers of a kind what changed in it.
+    fn spread(&mut self, changes: &[Change]) {
+        for change in changes {
+            let Some(readers) = self.readers.get(&change.kind()) else { continue };
+            for index in readers.clone() {
+                let mut wakes = Wakes::default();
+                self.members[index].wake(change, &self.caches, &mut wakes);
+                self.enqueue(index, wakes);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, member: usize, wakes: Wakes) {
+        let now = Instant::now();
+        for (key, wait) in wakes.keys {
+            self.queue.wake((member, key), now + wait);
+        }
+    }
+
+    fn wake_from_outside(&mut self, name: &str, key: Key) {
+        if let Some(index) = self.members.iter().position(|member| member.name() == name) {
+            self.queue.wake((index, key), Instant::now());
+        }
+    }
+
+    /// Reconciles the next key that is due; `false` if there is none.
+    fn reconcile_next(&mut self) -> bool {
+        let Some(item) = self.queue.take(Instant::now()) else { return false };
+        let (stages, again) = {
+            let view =
+                View { now: self.environment.now(), caches: &self.caches, environment: &*self.environment };
+            self.members[item.0].reconcile(&item.1, &view)
+        };
+        if stages.is_empty() {
+            self.failures.remove(&item);
+            self.queue.finish(item, again.map(|wait| Instant::now() + wait));
+        } else {
+            let performer = self.performer.clone();
+            self.performing.spawn(async move { (item, performer.perform(stages).await, again) });
+        }
+        true
+    }
+
+    /// Takes in what came of a key's effects.
+    fn finished(&mut self, finished: Result<(Item, Vec<Done>, Option<Duration>), tokio::task::JoinError>) {
+        let (item, done, again) = match finished {
+            Ok(finished) => finished,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        };
+        let good = done.iter().all(Done::is_good);
+        let replied = done.iter().any(|done| matches!(done, Done::Replied(_)));
+        for step in done {
+            self.learn(&item, step);
+        }
+        let now = Instant::now();
+        let again = if good {
+            self.failures.remove(&item);
+            if replied { Some(now) } else { again.map(|wait| now + wait) }
+        } else {
+            let failures = self.failures.entry(item.clone()).or_default();
+            *failures += 1;
+            Some(now + self.members[item.0].pace().wait(*failures))
+        };
+        self.queue.finish(item, again);
+    }
+
+    fn learn(&mut self, item: &Item, done: Done) {
+        let good = done.is_good();
+        let member = &mut self.members[item.0];
+        let view =
+            View { now: self.environment.now(), caches: &self.caches, environment: &*self.environment };
+        match done {
+            Done::Written(write, answer) => self.observe_answer(&write, &answer),
+            Done::Replied(reply) => member.hear(&item.1, reply, &view),
+            Done::Refused(write, status) => {
+                // A conflict or a missing object means that our picture is a little old: news is on its way.
+                if !good && !matches!(status.code, 404 | 409) {
+                    tracing::warn!(controller = member.name(), "cannot {write}: {}", status.message);
+                }
+                member.refused(&item.1, &write, &status, &view);
+            }
+            Done::Failed(write, error) => {
+                tracing::warn!(controller = member.name(), "cannot {write}: {}", describe(&error));
+            }
+        }
+    }
+
+    /// Lets everybody see what a write did before its watch event arrives.
+    fn observe_answer(&mut self, write: &Write, answer: &str) {
+        if write.subresource.is_some_and(|part| part != "status") {
+            return;
+        }
+        let removed = write.kind == WriteKind::Delete && is_status(answer);
+        let mut changes = Vec::new();
+        for watch in self.watches.iter().filter(|watch| watch.is_of(&write.group, &write.plural)) {
+            changes.extend(if removed {
+                watch.observe_removal(&mut self.caches, &write.key)
+            } else {
+                watch.observe_answer(&mut self.caches, answer)
+            });
+        }
+        self.spread(&changes);
+    }
+}
+
+/// Whether the answer to a deletion is "done" rather than the object that is still going.
+fn is_status(answer: &str) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        kind: String,
+    }
+    serde_json::from_str(answer).is_ok_and(|Named { kind }| kind == "Status")
+}
