@@ -104,8 +104,14 @@ impl ApiError {
 
     /// The caller may not do this, or the state of the cluster forbids it.
     pub(crate) fn forbidden(resource: &str, name: &str, why: impl std::fmt::Display) -> Self {
-        let message = format!("{resource} {name:?} is forbidden: {why}");
+        let object = if name.is_empty() { resource.to_owned() } else { format!("{resource} {name:?}") };
+        let message = format!("{object} is forbidden: {why}");
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).on(resource, name)
+    }
+
+    /// The caller may not use a path that is no resource.
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self { details: json!({}), ..Self::new(StatusCode::FORBIDDEN, "Forbidden", message) }
     }
 
     /// No object has this name.

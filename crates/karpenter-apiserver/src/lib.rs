@@ -29,15 +29,19 @@
 //! update, patch (JSON, merge, strategic merge, server-side apply), delete, deletecollection. Subresources: status,
 //! scale, eviction, binding, token, finalize. Also discovery in both forms, OpenAPI v3, Tables, `/version` and health.
 //!
+//! Callers are known by client certificates of the server's authority, configured bearer tokens and tokens of service
+//! accounts, and may impersonate others. Whoever is known may do everything unless
+//! [`Authorization::Rbac`] is asked for; then roles and bindings decide, and the roles every cluster has are there.
+//!
 //! # What is not
 //!
 //! CBOR and protobuf (415/406; request bodies of the kinds kubectl sends as protobuf are read), OpenAPI v2 (501), conversion and admission webhooks (a CRD that asks for conversion
-//! is refused, the webhook configuration kinds are unknown), authorization (RBAC objects are stored and not
-//! evaluated), exec, log, port-forward, proxy, ephemeral containers and resize (404), the deprecated `/watch` paths,
+//! is refused, the webhook configuration kinds are unknown), exec, log, port-forward, proxy, ephemeral containers and resize (404), the deprecated `/watch` paths,
 //! durable storage, and those validation rules of built-in kinds that the `kinds` module does not list.
 
 mod apply;
 mod authentication;
+mod authorization;
 mod collector;
 mod crd;
 mod discovery;
@@ -56,6 +60,7 @@ mod verbs;
 mod wire;
 
 pub use authentication::User;
+pub use authorization::Authorization;
 pub use karpenter_environment::{Environment, SeededEnvironment, SystemEnvironment};
 pub use server::{ApiServer, Options};
 pub use wire::ResponseBody;

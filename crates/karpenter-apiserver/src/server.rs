@@ -14,7 +14,8 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use crate::authentication::{Authentication, User};
+use crate::authentication::{Authentication, Peer, User};
+use crate::authorization::{Action, Attributes, Authorization, Authorizer};
 use crate::discovery;
 use crate::error::ApiError;
 use crate::openapi;
@@ -32,6 +33,8 @@ pub struct Options {
     pub history_limit: usize,
     /// Bearer tokens and whom they stand for; with none, every caller is the administrator.
     pub tokens: BTreeMap<String, User>,
+    /// Whether roles restrict what callers may do.
+    pub authorization: Authorization,
     /// The largest request body in bytes.
     pub body_limit: usize,
 }
@@ -42,6 +45,7 @@ impl Default for Options {
             environment: Arc::new(SystemEnvironment),
             history_limit: 10_000,
             tokens: BTreeMap::new(),
+            authorization: Authorization::default(),
             body_limit: 3 * 1024 * 1024,
         }
     }
@@ -51,6 +55,8 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct ApiServer {
     pub(crate) core: Arc<Core>,
+    /// Who makes the requests that reach this handle.
+    peer: Peer,
 }
 
 /// The state behind all clones of a server.
@@ -59,6 +65,7 @@ pub(crate) struct Core {
     registry: RwLock<Arc<Registry>>,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) authentication: Authentication,
+    pub(crate) authorizer: Authorizer,
     body_limit: usize,
 }
 
@@ -69,12 +76,24 @@ impl ApiServer {
         let core = Core {
             store: Store::new(options.history_limit),
             registry: RwLock::new(Arc::new(Registry::built_in())),
-            authentication: Authentication::new(options.tokens, &secret),
+            authentication: Authentication::new(options.tokens, &secret, options.authorization),
+            authorizer: Authorizer::new(options.authorization),
             environment: options.environment,
             body_limit: options.body_limit,
         };
         core.bootstrap();
-        Self { core: Arc::new(core) }
+        Self { core: Arc::new(core), peer: Peer::Unknown }
+    }
+
+    /// Returns a handle to the same server whose requests are those of `user`.
+    #[must_use]
+    pub fn acting_as(&self, user: User) -> Self {
+        self.facing(Peer::User(user))
+    }
+
+    /// Returns a handle to the same server for what a connection showed of its peer.
+    pub(crate) fn facing(&self, peer: Peer) -> Self {
+        Self { core: Arc::clone(&self.core), peer }
     }
 
     /// Returns the latest resource version.
@@ -118,8 +137,18 @@ impl ApiServer {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Response<ResponseBody> {
-        Core::answer(&self.core, method, uri, headers, body)
+        Core::answer(&self.core, &Incoming { method, uri, headers, body, peer: &self.peer })
     }
+}
+
+/// A request whose body has been read.
+struct Incoming<'r> {
+    method: &'r Method,
+    uri: &'r Uri,
+    headers: &'r HeaderMap,
+    body: &'r Bytes,
+    /// Whom the connection or the process vouches for.
+    peer: &'r Peer,
 }
 
 impl<B> tower_service::Service<Request<B>> for ApiServer
@@ -137,12 +166,21 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let core = Arc::clone(&self.core);
+        let (core, peer) = (Arc::clone(&self.core), self.peer.clone());
         Box::pin(async move {
             let (parts, body) = request.into_parts();
             let limit = core.body_limit;
             let response = match Limited::new(body, limit).collect().await {
-                Ok(body) => Core::answer(&core, &parts.method, &parts.uri, &parts.headers, &body.to_bytes()),
+                Ok(body) => Core::answer(
+                    &core,
+                    &Incoming {
+                        method: &parts.method,
+                        uri: &parts.uri,
+                        headers: &parts.headers,
+                        body: &body.to_bytes(),
+                        peer: &peer,
+                    },
+                ),
                 Err(error) if error.is::<LengthLimitError>() => ApiError::too_large(limit).into_response(),
                 Err(error) => ApiError::bad_request(format!("cannot read the body: {error}")).into_response(),
             };
@@ -170,53 +208,48 @@ impl Core {
         karpenter_environment::format_time(self.environment.now())
     }
 
-    fn answer(
-        self: &Arc<Self>,
-        method: &Method,
-        uri: &Uri,
-        headers: &HeaderMap,
-        body: &Bytes,
-    ) -> Response<ResponseBody> {
-        let route = Route::parse(uri.path());
+    fn answer(self: &Arc<Self>, incoming: &Incoming<'_>) -> Response<ResponseBody> {
+        let route = Route::parse(incoming.uri.path());
         if matches!(route, Route::Health) {
             return text_response(StatusCode::OK, "ok");
         }
-        let user = match self.authentication.user(headers, self.environment.now()) {
+        let user = match self.caller(incoming.headers, incoming.peer) {
             Ok(user) => user,
             Err(error) => return error.into_response(),
         };
         let registry = self.registry();
+        if let Route::Resource(target) = &route {
+            return self.resource(&registry, incoming, target, &user).unwrap_or_else(ApiError::into_response);
+        }
+        let verb = incoming.method.as_str().to_lowercase();
+        let asked = Attributes { verb: &verb, action: Action::Path(incoming.uri.path()) };
+        if let Err(error) = self.authorize(&user, &asked) {
+            return error.into_response();
+        }
         match route {
-            Route::Resource(target) => {
-                let query = Query::parse(uri.query());
-                self.resource(&registry, method, &target, &query, headers, body, &user)
-                    .unwrap_or_else(ApiError::into_response)
-            }
             Route::OpenApi(path) => openapi::answer(&registry, &path),
             Route::OpenApiV2 => ApiError::not_implemented("OpenAPI v2").into_response(),
-            Route::Health => text_response(StatusCode::OK, "ok"),
             Route::Unknown => text_response(StatusCode::NOT_FOUND, "404 page not found\n"),
-            other => discovery::answer(&registry, &other, headers),
+            other => discovery::answer(&registry, &other, incoming.headers),
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one request, taken apart once")]
     fn resource(
         self: &Arc<Self>,
         registry: &Registry,
-        method: &Method,
+        incoming: &Incoming<'_>,
         target: &Target,
-        query: &Query,
-        headers: &HeaderMap,
-        body: &Bytes,
         user: &User,
     ) -> Result<Response<ResponseBody>, ApiError> {
+        let Incoming { method, headers, body, .. } = *incoming;
+        let query = &Query::parse(incoming.uri.query());
+        self.authorize(user, &Attributes::of_request(method, target, query))?;
         if let Some(answer) = self.review(method, target, body, user) {
             return answer.map(crate::wire::Answer::into_response);
         }
         let resource = find(registry, target)?;
         let rendering = rendering(headers)?;
-        let call = Call { method, resource, target, query, headers, body, rendering };
+        let call = Call { method, resource, target, query, headers, body, rendering, user };
         if target.subresource.is_some() {
             return self.subresource(&call).map(crate::wire::Answer::into_response);
         }

@@ -11,6 +11,7 @@ mod validation;
 
 use serde_json::{Value, json};
 
+use crate::authorization::CLUSTER_ROLES;
 use crate::crd;
 use crate::error::{ApiError, FieldError};
 use crate::registry::Resource;
@@ -198,6 +199,9 @@ pub(crate) fn answers_deleted_object(resource: &Resource) -> bool {
 impl Core {
     /// Follows a write of an object that changes the server itself.
     pub(crate) fn written(&self, resource: &Resource, object: &Value) {
+        if &*resource.name == CLUSTER_ROLES {
+            self.aggregate_cluster_roles();
+        }
         if &*resource.name != DEFINITIONS {
             return;
         }
@@ -216,6 +220,9 @@ impl Core {
 
     /// Follows a removal of an object that changes the server itself.
     pub(crate) fn removed(&self, resource: &Resource, object: &Value) {
+        if &*resource.name == CLUSTER_ROLES {
+            self.aggregate_cluster_roles();
+        }
         if &*resource.name == DEFINITIONS {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (group, plural) = (text(&object["spec"]["group"]), text(&object["spec"]["names"]["plural"]));

@@ -1,4 +1,4 @@
-//! Certificates made on the spot: an authority of its own and a server certificate signed by it.
+//! Certificates made on the spot: an authority of its own, and what it signs for the server and for clients.
 
 use std::sync::Arc;
 
@@ -7,7 +7,10 @@ use rcgen::{
     IsCa, KeyPair, KeyUsagePurpose,
 };
 use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use super::clients::ClientCertificates;
 
 /// A certificate could not be made or used.
 #[derive(Debug, thiserror::Error)]
@@ -21,11 +24,26 @@ pub enum IdentityError {
 }
 
 /// The authority clients trust and the certificate the server shows.
-#[derive(Debug)]
 pub struct Identity {
-    authority_pem: String,
+    authority: CertifiedIssuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     key: Vec<u8>,
+}
+
+/// A client's certificate and its key.
+#[derive(Debug, Clone)]
+pub struct ClientIdentity {
+    /// The certificate in PEM.
+    pub certificate_pem: String,
+    /// The private key in PEM.
+    pub key_pem: String,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The keys stay out of logs.
+        formatter.debug_struct("Identity").field("authority", &self.authority.pem()).finish_non_exhaustive()
+    }
 }
 
 impl Identity {
@@ -44,29 +62,52 @@ impl Identity {
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate()?;
         let certificate = server.signed_by(&key, &authority)?;
-        Ok(Self {
-            authority_pem: authority.pem(),
-            certificate: certificate.der().clone(),
-            key: key.serialize_der(),
-        })
+        Ok(Self { authority, certificate: certificate.der().clone(), key: key.serialize_der() })
     }
 
     /// Returns the authority's certificate in PEM.
-    pub fn authority_pem(&self) -> &str {
-        &self.authority_pem
+    pub fn authority_pem(&self) -> String {
+        self.authority.pem()
+    }
+
+    /// Makes a certificate that shows its holder as `user`, a member of `group`.
+    ///
+    /// # Errors
+    /// Returns why a certificate cannot be made.
+    pub fn client(&self, user: &str, group: Option<&str>) -> Result<ClientIdentity, IdentityError> {
+        let mut client = CertificateParams::default();
+        client.distinguished_name = common_name(user);
+        if let Some(group) = group {
+            client.distinguished_name.push(DnType::OrganizationName, group);
+        }
+        client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate()?;
+        let certificate = client.signed_by(&key, &self.authority)?;
+        Ok(ClientIdentity { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
+    }
+
+    /// Returns what judges the certificates of clients.
+    pub(super) fn client_certificates(&self) -> Result<ClientCertificates, IdentityError> {
+        ClientCertificates::new(self.authority.der().clone(), provider())
     }
 
     /// Builds the TLS settings of the server.
-    pub(super) fn server_config(&self) -> Result<ServerConfig, IdentityError> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    pub(super) fn server_config(
+        &self,
+        clients: Arc<ClientCertificates>,
+    ) -> Result<ServerConfig, IdentityError> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.clone()));
-        let mut config = ServerConfig::builder_with_provider(provider)
+        let mut config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_single_cert(vec![self.certificate.clone()], key)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
     }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
 fn common_name(name: &str) -> DistinguishedName {

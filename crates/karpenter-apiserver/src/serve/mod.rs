@@ -3,6 +3,7 @@
 //! [`serve`] answers HTTP/1.1 and HTTP/2; dropping its future stops it and closes every connection. The collector is
 //! the caller's to run ([`ApiServer::run_collector`](crate::ApiServer::run_collector)).
 
+mod clients;
 mod identity;
 
 use std::net::SocketAddr;
@@ -18,7 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-pub use identity::{Identity, IdentityError};
+use clients::ClientCertificates;
+pub use identity::{ClientIdentity, Identity, IdentityError};
 
 use crate::server::ApiServer;
 
@@ -34,14 +36,15 @@ pub async fn serve(
     listener: TcpListener,
     identity: &Identity,
 ) -> Result<(), IdentityError> {
-    let acceptor = TlsAcceptor::from(Arc::new(identity.server_config()?));
+    let clients = Arc::new(identity.client_certificates()?);
+    let acceptor = TlsAcceptor::from(Arc::new(identity.server_config(Arc::clone(&clients))?));
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 // A failed accept (too many open files, a client gone) concerns that client only.
                 if let Ok((stream, _)) = accepted {
-                    connections.spawn(connection(server.clone(), acceptor.clone(), stream));
+                    connections.spawn(connection(server.clone(), acceptor.clone(), Arc::clone(&clients), stream));
                 }
             }
             Some(_) = connections.join_next() => {}
@@ -49,12 +52,18 @@ pub async fn serve(
     }
 }
 
-async fn connection(server: ApiServer, acceptor: TlsAcceptor, stream: TcpStream) {
+async fn connection(
+    server: ApiServer,
+    acceptor: TlsAcceptor,
+    clients: Arc<ClientCertificates>,
+    stream: TcpStream,
+) {
     // Watch events are small and must not wait for more data.
     let _ = stream.set_nodelay(true);
     let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream));
     let Ok(Ok(stream)) = handshake.await else { return };
-    let service = TowerToHyperService::new(server);
+    let peer = clients.peer(stream.get_ref().1.peer_certificates());
+    let service = TowerToHyperService::new(server.facing(peer));
     // The client sees why its connection broke; the server has nothing to add.
     let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::conversion::{served, stored};
 use super::decode::{conformed, place};
 use crate::apply::{Manager, Managers};
+use crate::authorization::Authorization;
 use crate::error::{ApiError, FieldError};
 use crate::kinds;
 use crate::server::Core;
@@ -84,6 +85,7 @@ impl Core {
         if !errors.is_empty() {
             return Err(ApiError::invalid(&resource.group, &resource.kind, &name, &errors));
         }
+        self.check_escalation(call, &object, None)?;
         let now = self.now();
         let manager_name = call.field_manager();
         let manager =
@@ -165,6 +167,9 @@ impl Core {
             let description = "Used for system critical pods that must not be moved from their current node.";
             let class = json!({"metadata": {"name": name, "generation": 1}, "value": value, "description": description});
             self.plant("scheduling.k8s.io/v1", "PriorityClass", class);
+        }
+        if self.authorizer.mode() == Authorization::Rbac {
+            self.bootstrap_roles();
         }
     }
 }

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use serde_json::json;
 
+use crate::authentication::TokenRequest;
 use crate::error::{ApiError, FieldError};
 use crate::server::Core;
 use crate::wire::{Answer, Call};
@@ -34,14 +35,15 @@ impl Core {
         let expires = now
             .checked_add(jiff::SignedDuration::from_secs(seconds))
             .map_err(|error| ApiError::bad_request(format!("spec.expirationSeconds: {error}")))?;
-        let token = self.authentication.sign(
-            call.namespace(),
-            call.name(),
-            &account.uid,
-            &audiences,
-            now.as_second(),
-            expires.as_second(),
-        );
+        let token = self.authentication.sign(&TokenRequest {
+            namespace: call.namespace(),
+            name: call.name(),
+            uid: &account.uid,
+            audiences: &audiences,
+            issued: now.as_second(),
+            expires: expires.as_second(),
+            id: self.environment.uid(),
+        });
         request["kind"] = "TokenRequest".into();
         request["apiVersion"] = "authentication.k8s.io/v1".into();
         request["metadata"] = json!({

@@ -129,6 +129,7 @@ impl Core {
         if !errors.is_empty() {
             return Err(ApiError::invalid(&resource.group, &resource.kind, call.name(), &errors).into());
         }
+        self.check_escalation(call, &new, Some(&old))?;
         let before = managers.clone();
         match ownership {
             Ownership::Applied(applied) => managers = applied,

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::Query;
 use super::protobuf;
 use super::query::decode;
+use crate::authentication::User;
 use crate::error::ApiError;
 use crate::registry::Resource;
 
@@ -106,6 +107,7 @@ pub(crate) struct Call<'r> {
     pub(crate) headers: &'r HeaderMap,
     pub(crate) body: &'r Bytes,
     pub(crate) rendering: Rendering,
+    pub(crate) user: &'r User,
 }
 
 impl Call<'_> {

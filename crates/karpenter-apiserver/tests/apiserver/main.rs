@@ -1,6 +1,7 @@
 //! The embedded API server as `kube::Client` sees it, in process and without a socket.
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod access;
 mod apply;
 mod crd;
 mod deletion;
