@@ -161,3 +161,13 @@ fn terms_are_about_the_pods_own_namespace_unless_they_say_otherwise() {
     let by_name = json!({ "matchLabels": { "kubernetes.io/metadata.name": "shop" } });
     check_namespaces(json!({ "namespaceSelector": by_name }), true);
 }
+
+#[test]
+fn a_zone_is_not_started_while_matching_pods_may_be_in_another() {
+    // The group shares a full node whose zone nothing decides; the last pod needs a node of its own in the same zone.
+    let group = pods("web", 4, "2", near(term(HOSTNAME, json!({}))));
+    let last = pods("late", 1, "1", near(term(ZONE, json!({}))));
+    let plan = plan(json!({ "podGroups": [group, last] }));
+    plan.assert_all_placed();
+    assert_eq!(plan.claims().len(), 2);
+}

@@ -212,3 +212,50 @@ fn a_soft_constraint_gives_way_where_a_hard_one_does_not() {
     assert_eq!(planned("DoNotSchedule").unplaced().len(), 2);
     assert_eq!(planned("ScheduleAnyway").zones("web"), in_zones(&[("zone-a", 3)]));
 }
+
+/// A machine type in one zone.
+fn sold_in(name: &str, zone: &str, capacity_type: &str, arch: &str, price: f64) -> Value {
+    json!({
+        "name": name,
+        "capacity": { "cpu": "16", "memory": "64Gi", "pods": "30" },
+        "requirements": [{ "key": ARCH, "operator": "In", "values": [arch] }],
+        "offerings": [[zone, capacity_type, price, true]],
+    })
+}
+
+const ARCH: &str = "kubernetes.io/arch";
+
+#[test]
+fn pods_that_are_counted_stay_where_they_were_counted() {
+    // The plain pods are counted on the pool for arm64; moving them elsewhere afterwards would break the skew.
+    let types = json!([
+        sold_in("x86", "zone-b", "on-demand", "amd64", 2.7),
+        sold_in("arm", "zone-c", "spot", "arm64", 0.5)
+    ]);
+    let pools = json!([pool("both", json!({})), pool_with("only-arm", &[(ARCH, "In", &["arm64"])])]);
+    let web = spreading(2, "100m", ARCH, json!({ "labelSelector": {} }));
+    let others = pods("plain", 2, "100m", json!({}));
+    let plan = plan(json!({ "instanceTypes": types, "nodePools": pools, "podGroups": [web, others] }));
+    plan.assert_all_placed();
+}
+
+#[test]
+fn a_node_counts_only_if_the_pods_surely_select_it() {
+    // The plain pod fits spot machines only, so no on-demand pod of zone-a is there to be counted.
+    let mut spot = sold_in("spot", "zone-a", "spot", "amd64", 0.14);
+    spot["capacity"]["memory"] = json!("96Gi");
+    let types = json!([
+        sold_in("a", "zone-a", "on-demand", "amd64", 0.2),
+        sold_in("b", "zone-b", "on-demand", "amd64", 3.0),
+        sold_in("c", "zone-c", "on-demand", "amd64", 4.5),
+        spot,
+    ]);
+    let mut web = spreading(3, "0", ZONE, json!({ "labelSelector": {} }));
+    web["pod"]["spec"]["nodeSelector"] = json!({ CAPACITY_TYPE: "on-demand" });
+    let containers = json!([{ "resources": { "requests": { "memory": "80Gi" } } }]);
+    let others =
+        pods("plain", 1, "0", json!({ "nodeSelector": { ZONE: "zone-a" }, "containers": containers }));
+    let plan = plan(json!({ "instanceTypes": types, "podGroups": [web, others] }));
+    plan.assert_all_placed();
+    assert_eq!(plan.zones("web"), in_zones(&[("zone-a", 1), ("zone-b", 1), ("zone-c", 1)]));
+}

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::bits::Bits;
-use super::label_sets::{LabelSets, LabelTable};
+use super::label_sets::{KeyId, LabelSet, LabelSets, LabelTable};
 use super::relaxation::{self, Demands};
 use super::resources::{Amounts, Resources};
 use super::states::{ConditionsId, States};
@@ -61,9 +61,17 @@ pub(crate) struct Level {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeFilter {
     /// One must hold; empty when the pod selects nodes in no way or selection is ignored.
-    pub(crate) alternatives: Vec<ConditionsId>,
+    pub(crate) alternatives: Vec<Alternative>,
     /// Taints must be tolerated by these, when they are honoured.
     pub(crate) tolerations: Option<Vec<Toleration>>,
+}
+
+/// One way to pass a node filter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Alternative {
+    pub(crate) conditions: ConditionsId,
+    /// What fails it, key by key: a node that can be none of these passes for sure.
+    pub(crate) failing: Vec<ConditionsId>,
 }
 
 /// The known domains of a topology key, and which templates can make nodes there.
@@ -193,8 +201,8 @@ impl Compiler<'_> {
         for constraint in &demands.spread {
             rules.push(self.spread_rule(constraint, pod, &strict));
         }
-        for term in &demands.affinity {
-            rules.push(self.affinity_rule(term, pod, &strict));
+        for (number, term) in demands.affinity.iter().enumerate() {
+            rules.push(self.affinity_rule(term, pod, &strict, number < pod.spec.affinity.len()));
         }
         for (number, term) in demands.anti_affinity.iter().enumerate() {
             let counter = self.matching_counter(term, pod);
@@ -242,11 +250,17 @@ impl Compiler<'_> {
         Rule { kind, topology, counter, selects_itself: false }
     }
 
-    fn affinity_rule(&mut self, term: &PodAffinityTerm, pod: &Pod, strict: &LabelSets) -> Rule {
+    fn affinity_rule(
+        &mut self,
+        term: &PodAffinityTerm,
+        pod: &Pod,
+        strict: &LabelSets,
+        required: bool,
+    ) -> Rule {
         let counter = self.matching_counter(term, pod);
         let topology = self.out.counters.get(counter).topology;
         let domains = self.known_domains(topology, strict, None, None);
-        Rule { kind: RuleKind::Affinity { domains }, topology, counter, selects_itself: false }
+        Rule { kind: RuleKind::Affinity { required, domains }, topology, counter, selects_itself: false }
     }
 
     fn matching_counter(&mut self, term: &PodAffinityTerm, pod: &Pod) -> CounterId {
@@ -260,7 +274,7 @@ impl Compiler<'_> {
         let alternatives = if constraint.honor_node_affinity && selects {
             let possible = relaxation::alternatives(spec);
             let sets = possible.iter().filter(|set| set.contradiction().is_none());
-            sets.map(|set| self.states.intern_conditions(self.parts.labels.compile_all(set))).collect()
+            sets.map(|set| self.alternative(&self.parts.labels.compile_all(set))).collect()
         } else {
             Vec::new()
         };
@@ -276,6 +290,15 @@ impl Compiler<'_> {
         self.out.filters.push(filter.clone());
         self.filter_ids.insert(filter, id);
         Some(id)
+    }
+
+    fn alternative(&mut self, sets: &LabelSets) -> Alternative {
+        let outside = |(key, set): &(KeyId, LabelSet)| {
+            let outside = self.parts.labels.outside(*key, set);
+            self.states.intern_conditions(LabelSets::from_iter([(*key, outside)]))
+        };
+        let failing = sets.iter().map(outside).collect();
+        Alternative { conditions: self.states.intern_conditions(sets.clone()), failing }
     }
 
     /// Domains that count for a pod: those its pools can make and those of nodes it could use.
@@ -434,7 +457,7 @@ impl NodeFilter {
     /// Whether pods on this node count.
     pub(crate) fn admits_place(&self, place: &super::nodes::Place, states: &States) -> bool {
         let selected = self.alternatives.is_empty()
-            || self.alternatives.iter().any(|id| place.satisfies(states.conditions(*id)));
+            || self.alternatives.iter().any(|any| place.satisfies(states.conditions(any.conditions)));
         let tolerated = |tolerations: &Vec<Toleration>| accepts_taints(tolerations, &place.node.taints, true);
         selected && self.tolerations.as_ref().is_none_or(tolerated)
     }

@@ -28,7 +28,9 @@ pub(crate) fn narrow(world: &mut World<'_>, probe: &Probe<'_>, mut state: StateI
             RuleKind::Spread { domains, soft, .. } => {
                 spread(world, probe, state, key, rule, (&open.and(domains), *soft))?
             }
-            RuleKind::Affinity { domains } => affinity(world, probe, state, key, rule, &open.and(domains))?,
+            RuleKind::Affinity { domains, .. } => {
+                affinity(world, probe, state, key, rule, &open.and(domains))?
+            }
             RuleKind::AntiAffinity { required } => {
                 if undefined(world, state, key) {
                     continue;
@@ -44,6 +46,9 @@ pub(crate) fn narrow(world: &mut World<'_>, probe: &Probe<'_>, mut state: StateI
                 }
             }
         };
+    }
+    for counter in &probe.class.counted_by {
+        state = sought(world, probe, state, *counter);
     }
     for counter in &probe.class.refused_by {
         if let Topology::Label(key) = world.problem.counters.get(*counter).topology
@@ -141,12 +146,37 @@ fn affinity(
     if !populated.is_empty() {
         return take_all(world, state, key, &populated);
     }
-    let RuleKind::Affinity { domains } = &rule.kind else { return None };
-    let peers_reachable = domains.iter().any(|value| counts[value] > 0);
-    if !rule.selects_itself || peers_reachable {
+    if !starts(world, rule) {
         return None;
     }
     take_one(world, probe, state, (key, rule.counter), open, |_, _| 0)
+}
+
+/// Whether a pod may be the first of its kind: no pod it wants to be near is, or for a requirement even may be, within its reach.
+fn starts(world: &World<'_>, rule: &Rule) -> bool {
+    let RuleKind::Affinity { required, domains } = &rule.kind else { return false };
+    let counts = if *required { &world.possible } else { &world.counts };
+    let counts = &counts[rule.counter as usize];
+    rule.selects_itself && domains.iter().all(|value| counts[value] == 0)
+}
+
+/// Pods that others must join, or else start a domain of their own, settle in a domain unless such a pod already has: nobody could tell
+/// otherwise which domain to join.
+fn sought(world: &mut World<'_>, probe: &Probe<'_>, state: StateId, counter: CounterId) -> StateId {
+    let Topology::Label(key) = world.problem.counters.get(counter).topology else { return state };
+    let counts = &world.counts[counter as usize];
+    let unsettled = |domains: &&Bits| domains.iter().all(|value| counts[value] == 0);
+    let Some(wanted) = world.problem.sought[counter as usize].iter().find(unsettled) else { return state };
+    if undefined(world, state, key) {
+        return state;
+    }
+    let open = candidates(world, state, key);
+    let settled = world.states.get(state).set(key).is_some_and(|set| set.single().is_some());
+    if settled || open.and(wanted).is_empty() {
+        return state;
+    }
+    let rank = |_: &World<'_>, value: ValueId| u32::from(!wanted.contains(value as usize));
+    take_one(world, probe, state, (key, counter), &open, rank).unwrap_or(state)
 }
 
 /// Whether the rule allows a pod in this domain now.
@@ -161,11 +191,10 @@ pub(crate) fn permits(world: &World<'_>, rule: &Rule, value: ValueId) -> bool {
             let enough = domains.count() >= *min_domains as usize;
             let least =
                 if enough { domains.iter().map(|domain| counts[domain]).min().unwrap_or(0) } else { 0 };
-            here + u32::from(rule.selects_itself) <= least + max_skew
+            let doubtful = world.doubtful[rule.counter as usize].get(value as usize).copied().unwrap_or(0);
+            here + doubtful + u32::from(rule.selects_itself) <= least + max_skew
         }
-        RuleKind::Affinity { domains } => {
-            here > 0 || (rule.selects_itself && domains.iter().all(|domain| counts[domain] == 0))
-        }
+        RuleKind::Affinity { .. } => here > 0 || starts(world, rule),
         RuleKind::AntiAffinity { .. } => world.possible[rule.counter as usize][value as usize] == 0,
     }
 }
@@ -180,7 +209,7 @@ fn candidates(world: &World<'_>, state: StateId, key: KeyId) -> Bits {
 }
 
 /// Whether nodes of this state never carry the label: then they are in no domain of it.
-fn undefined(world: &World<'_>, state: StateId, key: KeyId) -> bool {
+pub(crate) fn undefined(world: &World<'_>, state: StateId, key: KeyId) -> bool {
     let of = world.states.get(state);
     !world.states.definable(of.template, key)
         || of.set(key).is_some_and(|set| set.absent && set.bits.is_empty() && !set.open)
@@ -241,16 +270,20 @@ pub(crate) fn only(world: &mut World<'_>, key: KeyId, values: impl Iterator<Item
     world.states.intern_conditions(LabelSets::from_iter([(key, set)]))
 }
 
-/// Counts `times` pods on a node of this state (negative takes them off again).
-pub(crate) fn count(world: &mut World<'_>, counter: CounterId, state: StateId, times: i64) {
+/// How sure it is that pods on a node count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Certainty {
+    Always,
+    Perhaps,
+    Never,
+}
+
+/// Counts `times` pods of a class on a node of this state (negative takes them off again).
+pub(crate) fn count(world: &mut World<'_>, class: &Class, counter: CounterId, state: StateId, times: i64) {
     let of = world.problem.counters.get(counter);
     let Topology::Label(key) = of.topology else { return };
-    if let Some(filter) = of.filter
-        && !admits_state(world, filter, state)
-    {
-        return;
-    }
-    if undefined(world, state, key) {
+    let certainty = of.filter.map_or(Certainty::Always, |filter| admits(world, filter, class, state));
+    if certainty == Certainty::Never || undefined(world, state, key) {
         return;
     }
     let Some(set) = world.states.get(state).set(key) else {
@@ -259,7 +292,8 @@ pub(crate) fn count(world: &mut World<'_>, counter: CounterId, state: StateId, t
         return;
     };
     if let Some(value) = set.single() {
-        shift(&mut world.counts[counter as usize][value as usize], times);
+        let counts = if certainty == Certainty::Always { &mut world.counts } else { &mut world.doubtful };
+        shift(&mut counts[counter as usize][value as usize], times);
     }
     let possible = set.bits.clone();
     possible.iter().for_each(|value| shift(&mut world.possible[counter as usize][value], times));
@@ -270,19 +304,32 @@ fn shift(count: &mut u32, times: i64) {
         u32::try_from(i64::from(*count) + times).expect("pods are only taken off where they were counted");
 }
 
-/// Whether pods on a node of this state count for a filter.
-fn admits_state(world: &mut World<'_>, filter: u32, state: StateId) -> bool {
-    let filter = &world.problem.filters[filter as usize];
-    let template = &world.problem.templates[world.states.get(state).template as usize];
+/// Whether pods of a class on a node of this state count for a filter, whatever the node becomes.
+fn admits(world: &mut World<'_>, filter: u32, class: &Class, state: StateId) -> Certainty {
+    let problem = world.problem;
+    let filter = &problem.filters[filter as usize];
+    let template = &problem.templates[world.states.get(state).template as usize];
     let tolerated = filter
         .tolerations
         .as_ref()
         .is_none_or(|tolerations| super::classes::accepts_taints(tolerations, &template.pool.taints, true));
-    let columns = &world.problem.columns;
-    tolerated
-        && (filter.alternatives.is_empty()
-            || filter
-                .alternatives
-                .iter()
-                .any(|conditions| world.states.narrow(state, *conditions, columns).is_some()))
+    if !tolerated {
+        return Certainty::Never;
+    }
+    if filter.alternatives.is_empty() {
+        return Certainty::Always;
+    }
+    let mut certainty = Certainty::Never;
+    for alternative in &filter.alternatives {
+        let mut narrowed = |conditions| world.states.narrow(state, conditions, &problem.columns);
+        let Some(passing) = narrowed(alternative.conditions) else { continue };
+        if !alternative.failing.iter().any(|failing| narrowed(*failing).is_some()) {
+            return Certainty::Always;
+        }
+        let passing = world.states.get(passing);
+        if bin::carrying(problem, passing, None, &class.amounts).next().is_some() {
+            certainty = Certainty::Perhaps;
+        }
+    }
+    certainty
 }

@@ -158,6 +158,14 @@ impl LabelTable {
         }
     }
 
+    /// Everything a set does not accept, and with a range perhaps more.
+    pub(crate) fn outside(&self, key: KeyId, set: &LabelSet) -> LabelSet {
+        let mut bits = Bits::all(self.value_count(key));
+        set.bits.iter().for_each(|value| bits.remove(value));
+        let bounded = set.at_least.is_some() || set.at_most.is_some();
+        LabelSet { bits, open: !set.open || bounded, absent: !set.absent, at_least: None, at_most: None }
+    }
+
     /// The set written out again.
     pub(crate) fn to_value_set(&self, key: KeyId, set: &LabelSet) -> ValueSet {
         let names = &self.keys[key as usize].values;

@@ -3,7 +3,7 @@
 //! Deciding zones before nodes is what makes packing free: once a spread pod knows its zone, any node in that zone will do, and the
 //! order in which nodes are filled no longer matters. A [`Lot`] is a number of pods that will go to interchangeable new nodes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -16,6 +16,7 @@ use super::problem::Problem;
 use super::states::{ConditionsId, StateId, TemplateId, meet};
 use super::topology::{CounterId, RuleKind, Topology};
 use super::world::{Addition, Target, World};
+use crate::catalog::NODE_POOL;
 use crate::plan::MinValuesPolicy;
 
 /// Pods of one class that go to new nodes with the same conditions.
@@ -119,7 +120,9 @@ impl Assigner {
         for counter in class.counted_by.iter().chain(&class.refuses) {
             match world.problem.counters.get(*counter).topology {
                 Topology::Host => world.host_totals[*counter as usize] += count,
-                Topology::Label(_) => domains::count(world, *counter, addition.state, i64::from(count)),
+                Topology::Label(_) => {
+                    domains::count(world, class, *counter, addition.state, i64::from(count));
+                }
             }
         }
         let next = self.lots.len();
@@ -136,29 +139,18 @@ impl Assigner {
 fn chooses_domains(problem: &Problem<'_>, class: &Class, level: &Level) -> bool {
     level.rules.iter().any(|rule| rule.topology != Topology::Host)
         || class.refused_by.iter().any(|counter| problem.counters.get(*counter).topology != Topology::Host)
+        || class.counted_by.iter().any(|counter| !problem.sought[*counter as usize].is_empty())
 }
 
-/// The level's own conditions, with the domains and volume places found for it.
+/// The level's own conditions, with the domains and volume places found for it. Whatever made counters count the pods must stay true
+/// wherever they go.
 fn conditions(world: &mut World<'_>, class: &Class, level: u8, state: StateId) -> ConditionsId {
-    let problem = world.problem;
     let level = &class.levels[level as usize];
     let of_level = level.conditions.expect("only possible levels are assigned");
-    let label_key = |topology| match topology {
-        Topology::Host => None,
-        Topology::Label(key) => Some(key),
-    };
-    let mut keys: Vec<KeyId> = level.rules.iter().filter_map(|rule| label_key(rule.topology)).collect();
-    keys.extend(
-        class.refused_by.iter().filter_map(|counter| label_key(problem.counters.get(*counter).topology)),
-    );
-    for alternative in &class.volume_alternatives {
-        keys.extend(world.states.conditions(*alternative).iter().map(|(key, _)| *key));
-    }
+    let keys = settled_keys(world, class, level, state);
     if keys.is_empty() {
         return of_level;
     }
-    keys.sort_unstable();
-    keys.dedup();
     let chosen: LabelSets = keys
         .into_iter()
         .filter_map(|key| world.states.get(state).set(key).map(|set| (key, set.clone())))
@@ -167,4 +159,31 @@ fn conditions(world: &mut World<'_>, class: &Class, level: u8, state: StateId) -
     let met =
         meet(world.states.conditions(of_level), &chosen).expect("the state satisfies the level's conditions");
     world.states.intern_conditions(met)
+}
+
+/// Labels on which topology rules, counters and volumes depend once a lot has its place. Where the pool decides, that is the pool's label.
+fn settled_keys(world: &World<'_>, class: &Class, level: &Level, state: StateId) -> BTreeSet<KeyId> {
+    let problem = world.problem;
+    let counters = || class.refused_by.iter().chain(&class.counted_by).map(|id| problem.counters.get(*id));
+    let topologies = level.rules.iter().map(|rule| rule.topology).chain(counters().map(|of| of.topology));
+    let mut keys: BTreeSet<KeyId> = topologies
+        .filter_map(|topology| match topology {
+            Topology::Host => None,
+            Topology::Label(key) => Some(key),
+        })
+        .collect();
+    let mut by_pool = keys.iter().any(|key| domains::undefined(world, state, *key));
+    let mut conditions: Vec<ConditionsId> = class.volume_alternatives.clone();
+    for filter in counters().filter_map(|of| of.filter) {
+        let filter = &problem.filters[filter as usize];
+        conditions.extend(filter.alternatives.iter().map(|alternative| alternative.conditions));
+        by_pool |= filter.tolerations.is_some();
+    }
+    for id in conditions {
+        keys.extend(world.states.conditions(id).iter().map(|(key, _)| *key));
+    }
+    if by_pool {
+        keys.extend(problem.labels.key(NODE_POOL));
+    }
+    keys
 }

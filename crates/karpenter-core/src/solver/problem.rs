@@ -16,7 +16,7 @@ use super::reservations::Reservations;
 use super::resources::Resources;
 use super::states::{Definitions, States, TemplateId};
 use super::templates::{LIFECYCLE_LABELS, Template, TemplateParts, pool_requirements, pools_in_order};
-use super::topology::{Counter, Counters, Topology};
+use super::topology::{Counter, Counters, RuleKind, Topology};
 use super::volumes;
 use crate::catalog::{Catalog, HOSTNAME, InstanceType};
 use crate::cluster::{ClusterSnapshot, NodePool, Pod, PodSpec, Taint, TaintEffect};
@@ -47,6 +47,8 @@ pub(crate) struct Problem<'a> {
     pub(crate) population: Vec<u32>,
     /// Domains known for each topology key, over all pools and nodes.
     pub(crate) domains: FxHashMap<u16, Bits>,
+    /// Where pods look for those each counter counts, if they must be near them or else be the first of their kind.
+    pub(crate) sought: Vec<Vec<Bits>>,
 }
 
 impl<'a> Problem<'a> {
@@ -123,11 +125,17 @@ impl<'a> Problem<'a> {
             host_totals: Vec::new(),
             population: Vec::new(),
             domains: FxHashMap::default(),
+            sought: Vec::new(),
         };
         problem.domains = problem.all_domains(&domains);
-        problem.population = problem.populations();
-        problem.count_bound_pods(pods, wanted, &states);
+        problem.prepare_counters(pods, wanted, &states);
         (problem, states)
+    }
+
+    fn prepare_counters(&mut self, pods: &[Arc<Pod>], wanted: &[PodIndex], states: &States) {
+        self.sought = self.sought_domains();
+        self.population = self.populations();
+        self.count_bound_pods(pods, wanted, states);
     }
 
     fn all_domains(&self, by_template: &FxHashMap<u16, Domains>) -> FxHashMap<u16, Bits> {
@@ -139,6 +147,28 @@ impl<'a> Problem<'a> {
             all
         };
         by_template.iter().map(|(key, domains)| (*key, all(*key, domains))).collect()
+    }
+
+    fn sought_domains(&self) -> Vec<Vec<Bits>> {
+        let mut sought: Vec<Vec<Bits>> = vec![Vec::new(); self.counters.len()];
+        for rule in self.classes.iter().flat_map(|class| &class.levels).flat_map(|level| &level.rules) {
+            if let RuleKind::Affinity { required: true, domains } = &rule.kind
+                && rule.selects_itself
+                && !sought[rule.counter as usize].contains(domains)
+            {
+                sought[rule.counter as usize].push(domains.clone());
+            }
+        }
+        sought
+    }
+
+    /// A count of zero for every domain of the counters that look at some nodes only.
+    pub(crate) fn nothing_doubtful(&self) -> Vec<Vec<u32>> {
+        let zeros = |(counter, counts): (&Counter, &Vec<u32>)| match counter.filter {
+            Some(_) => vec![0; counts.len()],
+            None => Vec::new(),
+        };
+        self.counters.all.iter().zip(&self.counts).map(zeros).collect()
     }
 
     fn populations(&self) -> Vec<u32> {

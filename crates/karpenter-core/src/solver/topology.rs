@@ -141,6 +141,8 @@ pub(crate) enum RuleKind {
     },
     /// Go where matching pods are.
     Affinity {
+        /// Whether this is more than a preference.
+        required: bool,
         /// Domains the pod's own node selection accepts.
         domains: Bits,
     },

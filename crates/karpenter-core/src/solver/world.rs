@@ -51,6 +51,8 @@ pub(crate) struct World<'p> {
     pub(crate) bins: Vec<Bin>,
     /// Pods certain to be in each domain, per counter.
     pub(crate) counts: Vec<Vec<u32>>,
+    /// Pods certain to be in each domain if they count at all, because their node may yet fail the counter's filter.
+    pub(crate) doubtful: Vec<Vec<u32>>,
     /// Pods that may end up in each domain, per counter.
     pub(crate) possible: Vec<Vec<u32>>,
     pub(crate) host_totals: Vec<u32>,
@@ -107,6 +109,7 @@ impl<'p> World<'p> {
             places,
             bins: Vec::new(),
             counts: problem.counts.clone(),
+            doubtful: problem.nothing_doubtful(),
             possible: problem.counts.clone(),
             host_totals: problem.host_totals.clone(),
             remaining: problem.templates.iter().map(|template| template.remaining.clone()).collect(),
@@ -504,7 +507,7 @@ impl<'p> World<'p> {
         for counter in class.counted_by.iter().chain(&class.refuses) {
             match problem.counters.get(*counter).topology {
                 Topology::Host => self.host_totals[*counter as usize] += 1,
-                Topology::Label(_) => domains::count(self, *counter, addition.state, 1),
+                Topology::Label(_) => domains::count(self, class, *counter, addition.state, 1),
             }
         }
     }
@@ -519,8 +522,8 @@ impl<'p> World<'p> {
                 if let Topology::Label(key) = problem.counters.get(*counter).topology {
                     let filtered = problem.counters.get(*counter).filter.is_some();
                     if filtered || self.states.get(old).set(key) != self.states.get(new).set(key) {
-                        domains::count(self, *counter, old, -i64::from(share.count));
-                        domains::count(self, *counter, new, i64::from(share.count));
+                        domains::count(self, class, *counter, old, -i64::from(share.count));
+                        domains::count(self, class, *counter, new, i64::from(share.count));
                     }
                 }
             }
