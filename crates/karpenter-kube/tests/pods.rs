@@ -11,9 +11,9 @@ use crate::{EXAMPLE, loaded};
 
 #[test]
 fn a_group_expands_to_numbered_pods_that_share_everything_but_their_names() {
-    let pod =
-        json!({ "metadata": { "name": "web", "labels": { "app": "web" } }, "spec": { "containers": [{}] } });
-    let problem = loaded(&json!({ "podGroups": [{ "count": 12, "pod": pod }, { "pod": pod }] }));
+    let pod = |name: &str| json!({ "metadata": { "name": name, "labels": { "app": "web" } }, "spec": { "containers": [{}] } });
+    let problem =
+        loaded(&json!({ "podGroups": [{ "count": 12, "pod": pod("web") }, { "pod": pod("other") }] }));
     let pending = &problem.snapshot.pending;
     assert_eq!(pending.len(), 13, "a group without a count is one pod");
     assert_eq!(pending[11].key(), "default/web-11");

@@ -12,7 +12,8 @@ fn check(scenario: &Value, path: &str, message: &str) {
 
 #[test]
 fn a_refusal_names_the_field_and_says_what_to_do() {
-    let pod = |spec: Value| json!({ "podGroups": [{}, { "pod": { "spec": spec } }] });
+    let named = |spec: Value| json!({ "pod": { "metadata": { "name": "web" }, "spec": spec } });
+    let pod = |spec: Value| json!({ "podGroups": [{}, named(spec)] });
     let container = json!({ "resources": { "requests": { "memory": "lots" } } });
     check(
         &pod(json!({ "containers": [{}, container] })),
@@ -67,6 +68,22 @@ fn names_must_be_unique() {
     check(&json!({ "instanceTypes": twice("t") }), "instanceTypes[1]", "already taken");
     let pool = json!({ "metadata": { "name": "p" } });
     check(&json!({ "nodePools": [pool, pool] }), "nodePools[1]", "already taken");
+}
+
+#[test]
+fn pod_groups_of_one_list_need_names_of_their_own() {
+    let group = |namespace: &str| json!({ "pod": { "metadata": { "name": "web", "namespace": namespace } } });
+    let twice = json!([group("shop"), group("bank"), group("shop")]);
+    check(&json!({ "podGroups": twice }), "podGroups[2]", "\"shop/web\" is already taken");
+    check(&json!({ "podGroups": [group(""), group("default")] }), "podGroups[1]", "\"default/web\"");
+    check(
+        &json!({ "nodes": [{ "name": "n", "podGroups": twice }] }),
+        "nodes[0].podGroups[2]",
+        "already taken",
+    );
+    let node = |name: &str| json!({ "name": name, "podGroups": [group("shop")] });
+    let elsewhere = json!({ "nodes": [node("n"), node("m")], "podGroups": [group("shop"), group("bank")] });
+    load(elsewhere.to_string().as_bytes()).expect("pods on nodes carry the node's name as well");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1 as kube;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karpenter_api::{CapacityBuffer, LabelRules};
 use karpenter_core::cluster::{Pod, PodId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::format::PodGroup;
 use crate::buffer::{ChunkSource, virtual_pods};
@@ -79,11 +79,13 @@ impl<'a> PodSource<'a> {
     /// The pods that wait for a node.
     pub(super) fn pending(&mut self, groups: &[PodGroup<'_>]) -> Result<Vec<Arc<Pod>>, Invalid> {
         let mut pods = Vec::new();
+        let mut names = Names::default();
         for (index, group) in groups.iter().enumerate() {
             let mut object = self.prepared(group, index)?;
             let status = object.status.get_or_insert_default();
             status.phase = Some("Pending".to_owned());
             status.conditions = Some(vec![scheduling_condition()]);
+            names.take(&object).at_index(index)?;
             if let Some(reason) = self.refusal(&object) {
                 self.refuse(&object, count(group), &reason);
                 continue;
@@ -104,11 +106,13 @@ impl<'a> PodSource<'a> {
         is_leaving: bool,
     ) -> Result<Vec<Arc<Pod>>, Invalid> {
         let mut pods = Vec::new();
+        let mut names = Names::default();
         for (index, group) in groups.iter().enumerate() {
             let mut object = self.prepared(group, index)?;
             let status = object.status.get_or_insert_default();
             status.phase = Some("Running".to_owned());
             status.start_time = Some(Time(self.created));
+            names.take(&object).at_index(index)?;
             let template = self.converted(&object, index)?;
             let first = pods.len();
             pods.extend(expand(&template, object.spec.as_ref(), count(group), &format!("-{node}")));
@@ -185,6 +189,25 @@ impl<'a> PodSource<'a> {
     fn group(&mut self, template: &Pod) -> usize {
         self.groups.names.push(template.key().into());
         self.groups.names.len() - 1
+    }
+}
+
+/// The names of a list of groups, which must differ because pods are named after their group.
+#[derive(Default)]
+struct Names(FxHashSet<String>);
+
+impl Names {
+    fn take(&mut self, object: &kube::Pod) -> Result<(), Invalid> {
+        let namespace = object.metadata.namespace.as_deref().unwrap_or("default");
+        let key = format!("{namespace}/{}", object.metadata.name.as_deref().unwrap_or_default());
+        if self.0.contains(&key) {
+            let message = format!(
+                "the pod name {key:?} is already taken; pods are named after their group, so names must differ"
+            );
+            return Err(Invalid::new(message));
+        }
+        self.0.insert(key);
+        Ok(())
     }
 }
 
