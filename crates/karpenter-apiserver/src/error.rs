@@ -230,6 +230,11 @@ impl ApiError {
         Self { details, ..Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
     }
 
+    /// The server cannot answer now.
+    pub(crate) fn unavailable(why: impl std::fmt::Display) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", why.to_string())
+    }
+
     /// Something that should be impossible happened.
     pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
         let message = format!("Internal error occurred: {message}");

@@ -44,6 +44,7 @@ mod authentication;
 mod authorization;
 mod collector;
 mod crd;
+mod data_dir;
 mod discovery;
 mod error;
 mod kinds;
@@ -61,6 +62,7 @@ mod wire;
 
 pub use authentication::User;
 pub use authorization::Authorization;
+pub use data_dir::{DataDir, DataDirError, write_private};
 pub use karpenter_environment::{Environment, SeededEnvironment, SystemEnvironment};
 pub use server::{ApiServer, Options};
 pub use wire::ResponseBody;

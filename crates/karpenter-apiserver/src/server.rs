@@ -16,13 +16,18 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::authentication::{Authentication, Peer, User};
 use crate::authorization::{Action, Attributes, Authorization, Authorizer};
+use crate::data_dir::{DataDir, DataDirError};
 use crate::discovery;
 use crate::error::ApiError;
+use crate::kinds::DEFINITIONS;
 use crate::openapi;
 use crate::registry::{Registry, Resource};
-use crate::store::Store;
+use crate::store::{Disk, DiskError, ResourceName, Stopped, Store};
 use crate::wire::{BoxError, Call, Query, ResponseBody, Route, Target, rendering, text_response};
 use karpenter_environment::{Environment, SystemEnvironment};
+
+/// The file in a data directory with the key that signs tokens of service accounts.
+const SIGNING_SECRET: &str = "service-account.key";
 
 /// How a server is set up.
 #[derive(Clone)]
@@ -73,14 +78,8 @@ impl ApiServer {
     /// Builds a server with the namespaces and priority classes every cluster has.
     pub fn new(options: Options) -> Self {
         let secret = options.environment.entropy();
-        let core = Core {
-            store: Store::new(options.history_limit),
-            registry: RwLock::new(Arc::new(Registry::built_in())),
-            authentication: Authentication::new(options.tokens, &secret, options.authorization),
-            authorizer: Authorizer::new(options.authorization),
-            environment: options.environment,
-            body_limit: options.body_limit,
-        };
+        let store = Store::new(options.history_limit);
+        let core = Core::new(options, store, &secret);
         core.bootstrap();
         Self { core: Arc::new(core), peer: Peer::Unknown }
     }
@@ -96,9 +95,28 @@ impl ApiServer {
         Self { core: Arc::clone(&self.core), peer }
     }
 
-    /// Returns the latest resource version.
+    /// Builds a server that goes on where the last one on this directory stopped, and that answers a write only when
+    /// it survives a crash.
+    ///
+    /// # Errors
+    /// Returns why the directory cannot be used.
+    pub fn open(options: Options, data_dir: &DataDir) -> Result<Self, DataDirError> {
+        let environment = Arc::clone(&options.environment);
+        let secret = data_dir.secret(SIGNING_SECRET, || environment.entropy().to_vec())?;
+        let disk = Arc::new(data_dir.disk()?);
+        let damage = |error| data_dir.disk_error(error);
+        let store = Store::open(options.history_limit, Arc::clone(&disk)).map_err(damage)?;
+        let core = Core::new(options, store, &secret);
+        core.restore(&disk).map_err(damage)?;
+        core.bootstrap();
+        futures::executor::block_on(core.store.flushed())
+            .map_err(|stopped| damage(std::io::Error::other(stopped).into()))?;
+        Ok(Self { core: Arc::new(core), peer: Peer::Unknown })
+    }
+
+    /// Returns the latest resource version that clients may see.
     pub fn resource_version(&self) -> u64 {
-        self.core.store.revision()
+        self.core.store.visible_revision()
     }
 
     /// Forgets the watch history, as a compaction of etcd does: watches from before get 410 Gone.
@@ -118,18 +136,35 @@ impl ApiServer {
         while self.step() > 0 {}
     }
 
-    /// Collects garbage whenever something was written, until the server is dropped elsewhere.
+    /// Collects garbage whenever something was written, until the server is closed.
     pub async fn run_collector(&self) {
-        let mut revisions = self.core.store.revisions();
+        let mut progress = self.core.store.progress();
         loop {
-            self.settle();
-            if revisions.changed().await.is_err() {
+            progress.seen();
+            while self.step() > 0 {
+                // Emptying a large namespace must not keep requests from being answered.
+                tokio::task::yield_now().await;
+            }
+            if !progress.changed().await {
                 return;
             }
         }
     }
 
-    /// Answers one request whose body has been read.
+    /// Ends all watches and, with a data directory, commits what was written and closes it. Later writes are refused.
+    pub fn close(&self) {
+        self.core.store.close();
+    }
+
+    /// Waits until the server is closed or its data directory fails.
+    ///
+    /// # Errors
+    /// Returns why the directory takes no more writes; the server must be built anew, nothing acknowledged is lost.
+    pub async fn stopped(&self) -> Result<(), Stopped> {
+        self.core.store.progress().stopped().await
+    }
+
+    /// Answers one request whose body has been read. With a data directory this blocks while a write becomes durable.
     pub fn answer(
         &self,
         method: &Method,
@@ -137,7 +172,12 @@ impl ApiServer {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Response<ResponseBody> {
-        Core::answer(&self.core, &Incoming { method, uri, headers, body, peer: &self.peer })
+        let incoming = Incoming { method, uri, headers, body, peer: &self.peer };
+        let response = Core::answer(&self.core, &incoming);
+        if self.core.store.is_durable() {
+            return futures::executor::block_on(self.core.acknowledged(method, response));
+        }
+        response
     }
 }
 
@@ -171,16 +211,17 @@ where
             let (parts, body) = request.into_parts();
             let limit = core.body_limit;
             let response = match Limited::new(body, limit).collect().await {
-                Ok(body) => Core::answer(
-                    &core,
-                    &Incoming {
+                Ok(body) => {
+                    let incoming = Incoming {
                         method: &parts.method,
                         uri: &parts.uri,
                         headers: &parts.headers,
                         body: &body.to_bytes(),
                         peer: &peer,
-                    },
-                ),
+                    };
+                    let response = Core::answer(&core, &incoming);
+                    core.acknowledged(&parts.method, response).await
+                }
                 Err(error) if error.is::<LengthLimitError>() => ApiError::too_large(limit).into_response(),
                 Err(error) => ApiError::bad_request(format!("cannot read the body: {error}")).into_response(),
             };
@@ -190,6 +231,56 @@ where
 }
 
 impl Core {
+    fn new(options: Options, store: Store, secret: &[u8]) -> Self {
+        Self {
+            store,
+            registry: RwLock::new(Arc::new(Registry::built_in())),
+            authentication: Authentication::new(options.tokens, secret, options.authorization),
+            authorizer: Authorizer::new(options.authorization),
+            environment: options.environment,
+            body_limit: options.body_limit,
+        }
+    }
+
+    /// Reads everything back: definitions first, because the fields of other objects depend on them.
+    fn restore(&self, disk: &Disk) -> Result<(), DiskError> {
+        let restore = |resource: &ResourceName| {
+            let registry = self.registry();
+            let fields = registry.find_stored(resource).map(|resource| resource.selectable_fields.clone());
+            self.store.restore(disk, resource, &fields.unwrap_or_default())
+        };
+        let definitions = ResourceName::from(DEFINITIONS);
+        restore(&definitions)?;
+        if let Some(resource) = self.registry().find_stored(DEFINITIONS) {
+            let page = self.store.list(DEFINITIONS, None, None, None);
+            for (_, definition) in page.map(|page| page.objects).unwrap_or_default() {
+                self.written(resource, &definition.value());
+            }
+        }
+        for (resource, _) in disk.resources()?.iter().filter(|(resource, _)| *resource != definitions) {
+            restore(resource)?;
+        }
+        Ok(())
+    }
+
+    /// Holds an answer back until what it says survives a crash.
+    ///
+    /// Reads show only what does. Every other answer may rest on writes that are still on their way to the disk: its
+    /// own, or the one that made it a conflict.
+    async fn acknowledged(
+        &self,
+        method: &Method,
+        response: Response<ResponseBody>,
+    ) -> Response<ResponseBody> {
+        if matches!(*method, Method::GET | Method::HEAD) {
+            return response;
+        }
+        match self.store.flushed().await {
+            Ok(()) => response,
+            Err(stopped) => ApiError::unavailable(stopped).into_response(),
+        }
+    }
+
     /// Returns the resources served now.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         Arc::clone(&self.registry.read().unwrap_or_else(PoisonError::into_inner))

@@ -1,7 +1,7 @@
 //! The ring of a resource's latest events.
 //!
 //! Events are kept oldest first. `compacted` is the highest revision whose event may be missing: a reader at or above
-//! it can be served completely.
+//! it can be served completely. Events that readers may not see yet are never dropped, whatever the limit says.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -48,29 +48,35 @@ pub(super) struct History {
 }
 
 /// Objects as they were before some events; `None` for those that did not exist.
-type Undo = BTreeMap<Arc<Key>, Option<Arc<StoredObject>>>;
+pub(super) type Undo = BTreeMap<Arc<Key>, Option<Arc<StoredObject>>>;
 
 impl History {
-    pub(super) fn new(limit: usize) -> Self {
-        Self { events: VecDeque::new(), limit, compacted: 0 }
+    /// Builds a history that remembers `limit` events, and none up to the revision `compacted`.
+    pub(super) fn new(limit: usize, compacted: u64) -> Self {
+        Self { events: VecDeque::new(), limit, compacted }
     }
 
     pub(super) fn push(&mut self, event: Event) {
         self.events.push_back(Arc::new(event));
-        while self.events.len() > self.limit {
-            self.drop_oldest();
-        }
     }
 
-    pub(super) fn compact(&mut self) {
-        while !self.events.is_empty() {
-            self.drop_oldest();
-        }
+    /// Drops the oldest events beyond the limit, of those up to the revision `visible`.
+    pub(super) fn trim(&mut self, visible: u64) {
+        self.keep(self.limit, visible);
     }
 
-    fn drop_oldest(&mut self) {
-        if let Some(event) = self.events.pop_front() {
-            self.compacted = event.object.revision;
+    /// Drops all events up to the revision `visible`.
+    pub(super) fn compact(&mut self, visible: u64) {
+        self.keep(0, visible);
+    }
+
+    fn keep(&mut self, count: usize, visible: u64) {
+        while self.events.len() > count
+            && let Some(oldest) = self.events.front().map(|event| event.object.revision)
+            && oldest <= visible
+        {
+            self.events.pop_front();
+            self.compacted = oldest;
         }
     }
 

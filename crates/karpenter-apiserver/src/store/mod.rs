@@ -4,22 +4,32 @@
 //! its latest events; what falls out of the ring is *compacted*, and a watch or a paged list that needs it is told so
 //! (410 Gone at the border). Lists at an older revision are rebuilt by undoing the events since.
 //!
+//! All of it is in memory. A store with a disk writes through: one thread takes whatever writes have gathered and
+//! commits them together (see `writer`). Until then they exist for the next writer, whose own write will be committed
+//! after them, and not for readers: [`Store::get`] and [`Store::revision`] show the latest write, and whoever answers
+//! a client from them waits for [`Store::flushed`]; [`Store::get_visible`], [`Store::visible_revision`] and
+//! subscriptions show only what survives a crash. Without a disk both are the same and nobody waits.
+//!
 //! The store knows nothing of Kubernetes kinds beyond metadata. Start at [`Store::write`] and [`Store::list`].
 
+mod disk;
 mod history;
 mod object;
+mod state;
 mod watch;
+mod writer;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use history::History;
+pub use disk::{Disk, DiskError};
 pub use history::{Compacted, Event, EventKind};
 pub use object::{Key, Owner, StoredObject};
-pub use watch::Subscription;
+use state::{State, Table};
+use watch::{Ending, Signal};
+pub use watch::{Progress, Subscription};
+use writer::{Journal, Writer};
 
 /// A resource's name in the store: `pods`, `deployments.apps`.
 pub type ResourceName = Arc<str>;
@@ -37,6 +47,11 @@ pub enum Expected {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the object has changed since it was read")]
 pub struct Changed;
+
+/// Writes can no longer be made durable: the disk failed, or the store is closed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Stopped(pub String);
 
 /// What one page of a list returns.
 #[derive(Debug)]
@@ -60,49 +75,100 @@ pub struct Change {
     pub removed: bool,
 }
 
+/// What the store shares with the thread that writes to the disk.
 #[derive(Debug)]
-struct Table {
-    objects: BTreeMap<Arc<Key>, Arc<StoredObject>>,
-    history: History,
+struct Shared {
+    state: Mutex<State>,
+    /// Wakes the writer thread: there is something to commit, or nothing will follow.
+    work: Condvar,
+    signal: tokio::sync::watch::Sender<Signal>,
 }
 
-#[derive(Debug)]
-struct State {
-    revision: u64,
-    tables: HashMap<ResourceName, Table>,
-    /// Owner uid to the objects that name it.
-    dependents: HashMap<Box<str>, BTreeSet<(ResourceName, Arc<Key>)>>,
-    changes: VecDeque<Change>,
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no code panics while holding the store")
+    }
 }
 
 /// The store. All methods take `&self`; one lock guards the state and is never held across an await.
 #[derive(Debug)]
 pub struct Store {
-    state: Mutex<State>,
-    history_limit: usize,
-    changed: tokio::sync::watch::Sender<u64>,
+    shared: Arc<Shared>,
+    writer: Option<Writer>,
 }
 
 impl Store {
     /// Builds an empty store that remembers `history_limit` events of each resource.
     pub fn new(history_limit: usize) -> Self {
-        let state = State {
-            revision: 1,
-            tables: HashMap::new(),
-            dependents: HashMap::new(),
-            changes: VecDeque::new(),
-        };
-        Self { state: Mutex::new(state), history_limit, changed: tokio::sync::watch::Sender::new(1) }
+        Self { shared: Arc::new(shared(1, history_limit, false)), writer: None }
     }
 
-    /// Returns the latest revision.
+    /// Builds a store that goes on where the disk's last one stopped, and writes through to it.
+    ///
+    /// The objects are not there yet: [`Store::restore`] brings those of one resource back.
+    ///
+    /// # Errors
+    /// Returns what the disk complains about.
+    pub fn open(history_limit: usize, disk: Arc<Disk>) -> Result<Self, DiskError> {
+        let resources = disk.resources()?;
+        Self::through(history_limit, &resources, disk)
+    }
+
+    /// Builds a store of resources with the last revision of each, that writes through to a journal.
+    fn through(
+        history_limit: usize,
+        resources: &[(ResourceName, u64)],
+        journal: Arc<impl Journal>,
+    ) -> Result<Self, DiskError> {
+        let revision = resources.iter().map(|(_, revision)| *revision).fold(1, u64::max);
+        let shared = Arc::new(shared(revision, history_limit, true));
+        {
+            let mut state = shared.lock();
+            for (resource, last) in resources {
+                state.tables.insert(Arc::clone(resource), Table::new(history_limit, *last));
+            }
+        }
+        let writer = Some(Writer::start(Arc::clone(&shared), journal)?);
+        Ok(Self { shared, writer })
+    }
+
+    /// Reads the objects of a resource from the disk.
+    ///
+    /// # Errors
+    /// Returns what the disk complains about.
+    pub fn restore(
+        &self,
+        disk: &Disk,
+        resource: &ResourceName,
+        selectable_fields: &[String],
+    ) -> Result<(), DiskError> {
+        disk.read(resource, selectable_fields, |key, object| {
+            self.lock().restore(resource, key, Arc::new(object));
+        })
+    }
+
+    /// Returns the latest revision, whether readers may see it yet or not.
     pub fn revision(&self) -> u64 {
         self.lock().revision
     }
 
-    /// Returns one object.
+    /// Returns the latest revision that readers may see.
+    pub fn visible_revision(&self) -> u64 {
+        self.lock().visible
+    }
+
+    /// Returns one object as the latest write left it.
     pub fn get(&self, resource: &str, key: &Key) -> Option<Arc<StoredObject>> {
-        self.lock().tables.get(resource)?.objects.get(key).cloned()
+        self.lock().current(resource, key).cloned()
+    }
+
+    /// Returns one object as readers may see it.
+    pub fn get_visible(&self, resource: &str, key: &Key) -> Option<Arc<StoredObject>> {
+        let state = self.lock();
+        if state.visible == state.revision {
+            return state.current(resource, key).cloned();
+        }
+        state.tables.get(resource)?.at(key, state.visible)
     }
 
     /// Returns how many objects a resource has.
@@ -110,7 +176,8 @@ impl Store {
         self.lock().tables.get(resource).map_or(0, |table| table.objects.len())
     }
 
-    /// Returns the objects after `after`, of one namespace when it is given, as they were at `revision`.
+    /// Returns the objects after `after`, of one namespace when it is given, as they were at `revision`, or as the
+    /// latest write left them.
     ///
     /// # Errors
     /// Returns [`Compacted`] when the history no longer reaches back to `revision`.
@@ -122,40 +189,9 @@ impl Store {
         revision: Option<u64>,
     ) -> Result<Page, Compacted> {
         let state = self.lock();
-        let revision = revision.filter(|wanted| *wanted < state.revision).unwrap_or(state.revision);
-        let Some(table) = state.tables.get(resource) else {
-            return Ok(Page { revision, objects: Vec::new() });
-        };
-        let start = match (after, namespace) {
-            (Some(key), _) => Bound::Excluded(Arc::new(key.clone())),
-            (None, Some(namespace)) => Bound::Included(Arc::new(Key::new(namespace, ""))),
-            (None, None) => Bound::Unbounded,
-        };
-        let in_scope = |key: &Key| namespace.is_none_or(|namespace| &*key.namespace == namespace);
-        let current = table
-            .objects
-            .range((start.clone(), Bound::Unbounded))
-            .take_while(|(key, _)| in_scope(key))
-            .map(|(key, object)| (Arc::clone(key), Arc::clone(object)));
-        if revision == state.revision {
-            return Ok(Page { revision, objects: current.collect() });
-        }
-        let mut objects: BTreeMap<_, _> = current.collect();
-        for (key, before) in table.history.before(revision)? {
-            let beyond = match &start {
-                Bound::Excluded(start) => key > *start,
-                Bound::Included(start) => key >= *start,
-                Bound::Unbounded => true,
-            };
-            if !beyond || !in_scope(&key) {
-                continue;
-            }
-            match before {
-                Some(object) => objects.insert(key, object),
-                None => objects.remove(&key),
-            };
-        }
-        Ok(Page { revision, objects: objects.into_iter().collect() })
+        let revision = revision.map_or(state.revision, |wanted| wanted.min(state.revision));
+        let objects = state.list(resource, namespace, after, revision)?;
+        Ok(Page { revision, objects })
     }
 
     /// Writes an object and stamps the new revision into `metadata.resourceVersion` of `value`.
@@ -170,16 +206,7 @@ impl Store {
         value: &mut Value,
         selectable_fields: &[String],
     ) -> Result<Arc<StoredObject>, Changed> {
-        let mut state = self.lock();
-        let previous = state.current(resource, key);
-        check(expected, previous.as_deref())?;
-        let revision = state.next_revision();
-        value["metadata"]["resourceVersion"] = Value::String(revision.to_string());
-        let object = Arc::new(StoredObject::new(value, revision, selectable_fields));
-        let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
-        state.commit(self.history_limit, resource, key, kind, Arc::clone(&object), previous);
-        self.changed.send_replace(revision);
-        Ok(object)
+        self.commit(resource, key, expected, value, selectable_fields, false)
     }
 
     /// Removes an object; `last` is its final state, which watchers receive and which gets the new revision.
@@ -194,15 +221,48 @@ impl Store {
         last: &mut Value,
         selectable_fields: &[String],
     ) -> Result<Arc<StoredObject>, Changed> {
+        self.commit(resource, key, Expected::Revision(expected), last, selectable_fields, true)
+    }
+
+    fn commit(
+        &self,
+        resource: &ResourceName,
+        key: &Key,
+        expected: Expected,
+        value: &mut Value,
+        selectable_fields: &[String],
+        removed: bool,
+    ) -> Result<Arc<StoredObject>, Changed> {
         let mut state = self.lock();
-        let previous = state.current(resource, key);
-        check(Expected::Revision(expected), previous.as_deref())?;
-        let revision = state.next_revision();
-        last["metadata"]["resourceVersion"] = Value::String(revision.to_string());
-        let object = Arc::new(StoredObject::new(last, revision, selectable_fields));
-        state.commit(self.history_limit, resource, key, EventKind::Deleted, Arc::clone(&object), previous);
-        self.changed.send_replace(revision);
+        state.check(resource, key, expected)?;
+        let revision = state.revision + 1;
+        value["metadata"]["resourceVersion"] = Value::String(revision.to_string());
+        let object = Arc::new(StoredObject::new(value, revision, selectable_fields));
+        state.apply(resource, key, &object, removed);
+        if self.writer.is_some() {
+            self.shared.work.notify_one();
+        } else {
+            self.shared.signal.send_modify(|signal| signal.visible = revision);
+        }
         Ok(object)
+    }
+
+    /// Waits until everything written so far survives a crash. Without a disk there is nothing to wait for.
+    ///
+    /// # Errors
+    /// Returns [`Stopped`] when that will not happen.
+    pub async fn flushed(&self) -> Result<(), Stopped> {
+        if self.writer.is_none() {
+            return Ok(());
+        }
+        let wanted = self.revision();
+        let mut signal = self.shared.signal.subscribe();
+        let reached = signal.wait_for(|signal| signal.visible >= wanted || signal.ending.is_some()).await;
+        match reached {
+            Ok(signal) if signal.visible >= wanted => Ok(()),
+            Ok(signal) => Err(signal.ending.clone().unwrap_or_default().into()),
+            Err(_) => Err(Ending::default().into()),
+        }
     }
 
     /// Starts following a resource after `revision`.
@@ -214,7 +274,7 @@ impl Store {
         if let Some(table) = state.tables.get(resource) {
             table.history.check(revision)?;
         }
-        Ok(Subscription::new(Arc::clone(resource), revision, self.changed.subscribe()))
+        Ok(Subscription::new(Arc::clone(resource), revision, self.progress()))
     }
 
     /// Returns the events of a resource after `revision` and the revision up to which they are complete.
@@ -223,18 +283,23 @@ impl Store {
     /// Returns [`Compacted`] when some of them are no longer remembered.
     pub fn events_after(&self, resource: &str, revision: u64) -> Result<(Vec<Arc<Event>>, u64), Compacted> {
         let state = self.lock();
+        let visible = state.visible;
         let events = match state.tables.get(resource) {
-            Some(table) => table.history.after(revision)?.cloned().collect(),
+            Some(table) => {
+                let events = table.history.after(revision)?;
+                events.take_while(|event| event.object.revision <= visible).cloned().collect()
+            }
             None => Vec::new(),
         };
-        Ok((events, state.revision))
+        Ok((events, visible))
     }
 
     /// Forgets all history, as a compaction of the backing store would: older watches get 410 Gone.
     pub fn compact(&self) {
         let mut state = self.lock();
+        let visible = state.visible;
         for table in state.tables.values_mut() {
-            table.history.compact();
+            table.history.compact(visible);
         }
     }
 
@@ -248,96 +313,46 @@ impl Store {
         self.lock().changes.pop_front()
     }
 
-    /// Returns the channel that carries the latest revision.
-    pub fn revisions(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.changed.subscribe()
+    /// Follows what readers may see.
+    pub fn progress(&self) -> Progress {
+        Progress::new(self.shared.signal.subscribe())
+    }
+
+    /// Ends all subscriptions, commits what was written and closes the disk.
+    pub fn close(&self) {
+        self.shared.signal.send_modify(|signal| {
+            signal.ending.get_or_insert(Ending::Closed);
+        });
+        if let Some(writer) = &self.writer {
+            writer.finish(&self.shared);
+        }
+    }
+
+    /// Whether writes go to a disk.
+    pub fn is_durable(&self) -> bool {
+        self.writer.is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no code panics while holding the store")
+        self.shared.lock()
     }
 }
 
-impl State {
-    fn current(&self, resource: &str, key: &Key) -> Option<Arc<StoredObject>> {
-        self.tables.get(resource)?.objects.get(key).cloned()
-    }
-
-    fn next_revision(&mut self) -> u64 {
-        self.revision += 1;
-        self.revision
-    }
-
-    fn commit(
-        &mut self,
-        history_limit: usize,
-        resource: &ResourceName,
-        key: &Key,
-        kind: EventKind,
-        object: Arc<StoredObject>,
-        previous: Option<Arc<StoredObject>>,
-    ) {
-        let table = self
-            .tables
-            .entry(Arc::clone(resource))
-            .or_insert_with(|| Table { objects: BTreeMap::new(), history: History::new(history_limit) });
-        let key = table
-            .objects
-            .get_key_value(key)
-            .map_or_else(|| Arc::new(key.clone()), |entry| Arc::clone(entry.0));
-        let removed = kind == EventKind::Deleted;
-        if removed {
-            table.objects.remove(&key);
-        } else {
-            table.objects.insert(Arc::clone(&key), Arc::clone(&object));
-        }
-        index_owners(
-            &mut self.dependents,
-            resource,
-            &key,
-            previous.as_deref(),
-            (!removed).then_some(&*object),
-        );
-        if removed || object.deleting || !object.owners.is_empty() {
-            let (resource, key) = (Arc::clone(resource), Arc::clone(&key));
-            self.changes.push_back(Change { resource, key, object: Arc::clone(&object), removed });
-        }
-        table.history.push(Event { kind, key, object, previous });
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
-fn check(expected: Expected, current: Option<&StoredObject>) -> Result<(), Changed> {
-    let holds = match expected {
-        Expected::Absent => current.is_none(),
-        Expected::Revision(revision) => current.is_some_and(|object| object.revision == revision),
-    };
-    if holds { Ok(()) } else { Err(Changed) }
-}
-
-fn index_owners(
-    dependents: &mut HashMap<Box<str>, BTreeSet<(ResourceName, Arc<Key>)>>,
-    resource: &ResourceName,
-    key: &Arc<Key>,
-    before: Option<&StoredObject>,
-    after: Option<&StoredObject>,
-) {
-    let entry = (Arc::clone(resource), Arc::clone(key));
-    let uids = |object: Option<&StoredObject>| -> BTreeSet<Box<str>> {
-        object.map(|object| object.owners.iter().map(|owner| owner.uid.clone()).collect()).unwrap_or_default()
-    };
-    let (before, after) = (uids(before), uids(after));
-    for uid in before.difference(&after) {
-        if let Some(entries) = dependents.get_mut(uid) {
-            entries.remove(&entry);
-            if entries.is_empty() {
-                dependents.remove(uid);
-            }
-        }
-    }
-    for uid in after.difference(&before) {
-        dependents.entry(uid.clone()).or_default().insert(entry.clone());
+fn shared(revision: u64, history_limit: usize, durable: bool) -> Shared {
+    Shared {
+        state: Mutex::new(State::new(revision, history_limit, durable.then(Vec::new))),
+        work: Condvar::new(),
+        signal: tokio::sync::watch::Sender::new(Signal { visible: revision, ending: None }),
     }
 }
 
+#[cfg(test)]
+mod durable_tests;
 #[cfg(test)]
 mod tests;

@@ -65,6 +65,34 @@ pub struct StoredObject {
 impl StoredObject {
     /// Extracts the indexed values of `value` and keeps its text.
     pub fn new(value: &Value, revision: u64, selectable_fields: &[String]) -> Self {
+        let (bytes, header) = json_text(value);
+        Self::indexed(value, bytes, header, revision, selectable_fields)
+    }
+
+    /// Builds an object from the text and header another [`StoredObject`] had.
+    ///
+    /// # Errors
+    /// Returns why the text is no JSON.
+    pub fn from_text(
+        bytes: Bytes,
+        header: u16,
+        revision: u64,
+        selectable_fields: &[String],
+    ) -> Result<Self, serde_json::Error> {
+        let value: Value = serde_json::from_slice(&bytes)?;
+        if usize::from(header) >= bytes.len() {
+            return Err(serde::de::Error::custom("its header is longer than its text"));
+        }
+        Ok(Self::indexed(&value, bytes, header, revision, selectable_fields))
+    }
+
+    fn indexed(
+        value: &Value,
+        bytes: Bytes,
+        header: u16,
+        revision: u64,
+        selectable_fields: &[String],
+    ) -> Self {
         let metadata = &value["metadata"];
         let mut labels: Vec<(Box<str>, Box<str>)> = metadata["labels"]
             .as_object()
@@ -73,7 +101,6 @@ impl StoredObject {
             .map(|(key, value)| (Box::from(key.as_str()), text(value)))
             .collect();
         labels.sort_by(|left, right| left.0.cmp(&right.0));
-        let (bytes, header) = json_text(value);
         Self {
             revision,
             bytes,

@@ -64,7 +64,7 @@ impl Core {
         let key = Key::new(call.namespace(), call.name());
         let object = self
             .store
-            .get(&call.resource.name, &key)
+            .get_visible(&call.resource.name, &key)
             .ok_or_else(|| ApiError::not_found(&call.resource.name, call.name()))?;
         Ok(Answer::ok(self.rendered(call, &object)))
     }
@@ -153,13 +153,13 @@ impl Core {
                 "resourceVersionMatch is forbidden unless resourceVersion is provided",
             ));
         }
-        let current = self.store.revision();
+        let current = self.store.visible_revision();
         if asked > current {
             return Err(ApiError::too_large_resource_version(asked, current));
         }
         let exact = asked > 0 && (matching == Some("Exact") || (matching.is_none() && limit > 0));
         self.store
-            .list(name, namespace, None, exact.then_some(asked))
+            .list(name, namespace, None, Some(if exact { asked } else { current }))
             .map_err(|compacted| too_old(asked, compacted))
     }
 }

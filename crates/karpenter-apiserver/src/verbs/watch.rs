@@ -58,7 +58,7 @@ impl Core {
             .and_then(|text| text.parse().ok())
             .filter(|seconds| *seconds > 0);
         let name = selectors.fields.exact_name().map(str::to_owned).or_else(|| call.target.name.clone());
-        let current = self.store.revision();
+        let current = self.store.visible_revision();
         let from_state = initial || asked == 0;
         // A revision from the future comes from an earlier life of the server: the client must list again.
         let start = if from_state { Ok(current) } else { check_revision(asked, current) };

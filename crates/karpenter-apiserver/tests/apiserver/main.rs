@@ -9,6 +9,7 @@ mod lists;
 mod network;
 mod patches;
 mod raw;
+mod restart;
 mod subresources;
 mod watches;
 mod world;

@@ -26,7 +26,10 @@ impl World {
         let environment = Arc::new(SeededEnvironment::new(1, start));
         let mut options = Options { environment: environment.clone(), ..Options::default() };
         change(&mut options);
-        let server = ApiServer::new(options);
+        Self::on(ApiServer::new(options), environment)
+    }
+
+    pub(crate) fn on(server: ApiServer, environment: Arc<SeededEnvironment>) -> Self {
         let client = Client::new(server.clone(), "default");
         Self { server, environment, client }
     }
