@@ -53,24 +53,6 @@ const LAYERS: &[Layer] = &[
         uses: Uses::Only(&["karpenter-api", "karpenter-core", "karpenter-quantity"]),
         outside: None,
     },
-    Layer {
-        name: "karpenter-provider",
-        uses: Uses::Only(&["karpenter-api", "karpenter-core", "karpenter-kube", "karpenter-quantity"]),
-        outside: None,
-    },
-    // Providers know the contract and nothing of each other or of the controllers.
-    Layer {
-        name: "karpenter-kwok",
-        uses: Uses::Only(&[
-            "karpenter-api",
-            "karpenter-core",
-            "karpenter-environment",
-            "karpenter-kube",
-            "karpenter-provider",
-            "karpenter-quantity",
-        ]),
-        outside: None,
-    },
     // Time and chance: everybody may ask, it asks nobody.
     Layer { name: "karpenter-environment", uses: Uses::Only(&[]), outside: None },
     // A Kubernetes API for anybody: it must not know that Karpenter exists.
@@ -81,6 +63,12 @@ const LAYERS: &[Layer] = &[
     },
     // Runs controllers, whatever they decide.
     Layer { name: "karpenter-runtime", uses: Uses::Only(&["karpenter-environment"]), outside: None },
+    // A cluster's own scheduler, kubelets and controllers: they must not know that Karpenter exists.
+    Layer {
+        name: "karpenter-models",
+        uses: Uses::Only(&["karpenter-environment", "karpenter-quantity", "karpenter-runtime"]),
+        outside: None,
+    },
     Layer { name: "karpenter-cli", uses: Uses::Anything, outside: None },
     // Programs for developers: they run the product as a child and see it only from outside.
     Layer { name: "karpenter-bench", uses: Uses::Only(&["karpenter-quantity"]), outside: None },

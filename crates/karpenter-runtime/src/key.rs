@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
 /// A namespace and a name. Cluster-scoped objects have no namespace.
@@ -31,11 +30,7 @@ impl Key {
 
     /// The key of `object`.
     pub fn of<K: Resource>(object: &K) -> Self {
-        Self::of_meta(object.meta())
-    }
-
-    /// The key of the object with this metadata.
-    pub fn of_meta(meta: &ObjectMeta) -> Self {
+        let meta = object.meta();
         Self::namespaced(
             meta.namespace.as_deref().unwrap_or_default(),
             meta.name.as_deref().unwrap_or_default(),

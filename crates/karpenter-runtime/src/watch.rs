@@ -3,7 +3,6 @@
 use std::any::TypeId;
 use std::collections::BTreeSet;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -13,7 +12,7 @@ use kube::api::{ListParams, ObjectList, WatchEvent, WatchParams};
 use kube::core::Request;
 use tokio::sync::mpsc;
 
-use crate::cache::{Caches, Change, Kept, Kind};
+use crate::cache::{Caches, Change, Kind};
 use crate::controller::Pace;
 use crate::key::Key;
 
@@ -37,8 +36,7 @@ pub(crate) enum Observation {
     Listed(TypeId),
 }
 
-type Follow = Box<dyn Fn(Client, Selection, mpsc::Sender<Observation>) -> BoxFuture<'static, ()> + Send>;
-type Answer = Box<dyn Fn(&mut Caches, &str) -> Option<Change> + Send>;
+type Follow = fn(Client, Selection, mpsc::Sender<Observation>) -> BoxFuture<'static, ()>;
 
 /// What of a kind is watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,8 +45,6 @@ pub(crate) struct Selection {
     optional: bool,
 }
 
-type Keep<K, V> = Arc<dyn Fn(K) -> V + Send + Sync>;
-
 /// A wish to follow a kind.
 pub(crate) struct Watch {
     kind: TypeId,
@@ -56,34 +52,23 @@ pub(crate) struct Watch {
     plural: String,
     selection: Selection,
     follow: Follow,
-    answer: Answer,
+    answer: fn(&mut Caches, &str) -> Option<Change>,
     removal: fn(&mut Caches, &Key) -> Option<Change>,
     prepare: fn(&mut Caches),
 }
 
 impl Watch {
-    /// Follows `K` and keeps what `keep` makes of each object.
-    pub(crate) fn new<K: Kind, V: Kept>(
-        fields: Option<String>,
-        keep: impl Fn(K) -> V + Send + Sync + 'static,
-    ) -> Self {
-        let keep: Keep<K, V> = Arc::new(keep);
-        let keep_answer = Arc::clone(&keep);
+    pub(crate) fn new<K: Kind>(fields: Option<String>) -> Self {
         Self {
-            kind: TypeId::of::<V>(),
+            kind: TypeId::of::<K>(),
             group: K::group(&()).into_owned(),
             plural: K::plural(&()).into_owned(),
             selection: Selection { fields, optional: false },
-            follow: Box::new(move |client, selection, out| {
-                follow(client, selection, out, Arc::clone(&keep)).boxed()
-            }),
-            answer: Box::new(move |caches, text| {
-                let object: K = serde_json::from_str(text).ok()?;
-                caches.of_mut::<V>().observe(keep_answer(object))
-            }),
-            removal: |caches, key| caches.of_mut::<V>().forget(key),
+            follow: |client, selection, out| follow::<K>(client, selection, out).boxed(),
+            answer: |caches, text| caches.of_mut::<K>().observe(serde_json::from_str(text).ok()?),
+            removal: |caches, key| caches.of_mut::<K>().forget(key),
             prepare: |caches| {
-                caches.of_mut::<V>();
+                caches.of_mut::<K>();
             },
         }
     }
@@ -127,14 +112,14 @@ impl Watch {
     }
 }
 
-async fn follow<K: Kind, V: Kept>(
-    client: Client,
-    selection: Selection,
-    out: mpsc::Sender<Observation>,
-    keep: Keep<K, V>,
-) {
-    let request = Request::new(K::url_path(&(), None));
-    let follower = Follower { client, request, selection, out, keep };
+async fn follow<K: Kind>(client: Client, selection: Selection, out: mpsc::Sender<Observation>) {
+    let follower = Follower::<K> {
+        client,
+        request: Request::new(K::url_path(&(), None)),
+        selection,
+        out,
+        kind: std::marker::PhantomData,
+    };
     // The runtime has gone when nobody listens any more.
     while follower.list_and_watch().await.is_ok() {}
 }
@@ -142,12 +127,12 @@ async fn follow<K: Kind, V: Kept>(
 /// The runtime has stopped.
 struct Stopped;
 
-struct Follower<K, V> {
+struct Follower<K> {
     client: Client,
     request: Request,
     selection: Selection,
     out: mpsc::Sender<Observation>,
-    keep: Keep<K, V>,
+    kind: std::marker::PhantomData<fn() -> K>,
 }
 
 /// Why a watch came to its end.
@@ -158,7 +143,7 @@ enum End {
     Gone,
 }
 
-impl<K: Kind, V: Kept> Follower<K, V> {
+impl<K: Kind> Follower<K> {
     async fn list_and_watch(&self) -> Result<(), Stopped> {
         let mut failures = 0;
         let mut version = loop {
@@ -192,9 +177,9 @@ impl<K: Kind, V: Kept> Follower<K, V> {
                 Err(error) => return Ok(Err(error)),
             };
             listed.extend(page.items.iter().map(Key::of));
-            let kept: Vec<V> = page.items.into_iter().map(|object| (self.keep)(object)).collect();
+            let items = page.items;
             self.tell(move |caches| {
-                kept.into_iter().filter_map(|object| caches.of_mut::<V>().observe(object)).collect()
+                items.into_iter().filter_map(|object| caches.of_mut::<K>().observe(object)).collect()
             })
             .await?;
             params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
@@ -207,8 +192,8 @@ impl<K: Kind, V: Kept> Follower<K, V> {
     }
 
     async fn finish_list(&self, listed: BTreeSet<Key>, version: Option<u64>) -> Result<(), Stopped> {
-        self.tell(move |caches| caches.of_mut::<V>().observe_list(&listed, version)).await?;
-        self.send(Observation::Listed(TypeId::of::<V>())).await
+        self.tell(move |caches| caches.of_mut::<K>().observe_list(&listed, version)).await?;
+        self.send(Observation::Listed(TypeId::of::<K>())).await
     }
 
     /// Watches from `version`, which moves with what is heard.
@@ -235,13 +220,13 @@ impl<K: Kind, V: Kept> Follower<K, V> {
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     note_version(version, &object);
-                    let kept = (self.keep)(object);
-                    self.tell(move |caches| caches.of_mut::<V>().observe(kept).into_iter().collect()).await?;
+                    self.tell(move |caches| caches.of_mut::<K>().observe(object).into_iter().collect())
+                        .await?;
                 }
                 WatchEvent::Deleted(object) => {
                     note_version(version, &object);
                     self.tell(move |caches| {
-                        caches.of_mut::<V>().observe_deletion(object.meta()).into_iter().collect()
+                        caches.of_mut::<K>().observe_deletion(&object).into_iter().collect()
                     })
                     .await?;
                 }

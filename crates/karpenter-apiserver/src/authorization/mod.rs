@@ -9,19 +9,16 @@ mod escalation;
 mod policy;
 mod rule;
 
-use std::sync::Arc;
-
 use http::Method;
 
 use crate::authentication::User;
-use crate::derived::Derived;
 use crate::error::ApiError;
 use crate::server::Core;
 use crate::store::Store;
 use crate::wire::{Query, Target};
 
 pub(crate) use policy::CLUSTER_ROLES;
-use policy::{Policy, TABLES};
+use policy::PolicyCache;
 pub(crate) use rule::Rule;
 
 /// The group whose members no rule restricts.
@@ -144,16 +141,12 @@ pub(crate) struct Abilities {
 #[derive(Debug)]
 pub(crate) struct Authorizer {
     mode: Authorization,
-    policy: Derived<Policy, 4>,
+    policies: PolicyCache,
 }
 
 impl Authorizer {
     pub(crate) fn new(mode: Authorization) -> Self {
-        Self { mode, policy: Derived::from(TABLES) }
-    }
-
-    fn policy(&self, store: &Store) -> Arc<Policy> {
-        self.policy.current(store, Policy::build)
+        Self { mode, policies: PolicyCache::default() }
     }
 
     pub(crate) fn mode(&self) -> Authorization {
@@ -165,7 +158,7 @@ impl Authorizer {
         match self.mode {
             Authorization::AlwaysAllow => Decision { allowed: true, reason: String::new() },
             Authorization::Rbac if is_master(user) => Decision { allowed: true, reason: String::new() },
-            Authorization::Rbac => self.policy(store).decide(user, asked),
+            Authorization::Rbac => self.policies.current(store).decide(user, asked),
         }
     }
 
@@ -179,7 +172,7 @@ impl Authorizer {
             abilities.rules.push(Rule { paths: all(), ..rule });
         }
         if self.mode == Authorization::Rbac {
-            let policy = self.policy(store);
+            let policy = self.policies.current(store);
             let (grants, errors) = policy.grants(user, namespace);
             abilities.rules.extend(grants.iter().flat_map(|grant| grant.rules.iter().cloned()));
             abilities.errors = errors;

@@ -1,0 +1,7 @@
+//! The models: decisions over plain objects, and a whole cluster in this process on simulated time.
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+#![allow(clippy::needless_pass_by_value, reason = "json!() reads best as an argument")]
+
+mod fits;
+mod objects;
+mod scheduling;
