@@ -53,6 +53,24 @@ const LAYERS: &[Layer] = &[
         uses: Uses::Only(&["karpenter-api", "karpenter-core", "karpenter-quantity"]),
         outside: None,
     },
+    Layer {
+        name: "karpenter-provider",
+        uses: Uses::Only(&["karpenter-api", "karpenter-core", "karpenter-kube", "karpenter-quantity"]),
+        outside: None,
+    },
+    // Providers know the contract and nothing of each other or of the controllers.
+    Layer {
+        name: "karpenter-kwok",
+        uses: Uses::Only(&[
+            "karpenter-api",
+            "karpenter-core",
+            "karpenter-environment",
+            "karpenter-kube",
+            "karpenter-provider",
+            "karpenter-quantity",
+        ]),
+        outside: None,
+    },
     // Time and chance: everybody may ask, it asks nobody.
     Layer { name: "karpenter-environment", uses: Uses::Only(&[]), outside: None },
     // A Kubernetes API for anybody: it must not know that Karpenter exists.

@@ -2,6 +2,8 @@
 //!
 //! Constructors are named after the reasons of the API; the sentences are the ones clients print and tests match.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -12,7 +14,7 @@ pub(crate) struct ApiError {
     /// The HTTP status code.
     pub(crate) code: StatusCode,
     /// The machine-readable reason.
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Cow<'static, str>,
     /// The sentence for people.
     pub(crate) message: String,
     /// `details` of the Status object; null when there are none.
@@ -76,7 +78,7 @@ fn shown(value: &Value) -> String {
 
 impl ApiError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Value::Null }
+        Self { code, reason: reason.into(), message: message.into(), details: Value::Null }
     }
 
     fn on(mut self, resource: &str, name: &str) -> Self {
@@ -235,6 +237,11 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", why.to_string())
     }
 
+    /// A webhook said no, in its own words.
+    pub(crate) fn rejected(code: StatusCode, reason: &str, message: String, details: Value) -> Self {
+        Self { code, reason: reason.to_owned().into(), message, details }
+    }
+
     /// Something that should be impossible happened.
     pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
         let message = format!("Internal error occurred: {message}");
@@ -247,6 +254,9 @@ impl ApiError {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code.as_u16(),
         });
+        if let (Some(fields), true) = (status.as_object_mut(), self.reason.is_empty()) {
+            fields.remove("reason");
+        }
         if !self.details.is_null() {
             status["details"] = self.details.clone();
         }

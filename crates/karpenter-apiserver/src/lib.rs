@@ -21,6 +21,7 @@
 //! | coordination.k8s.io/v1 | leases |
 //! | resource.k8s.io/v1 | resourceclaims, resourceclaimtemplates, resourceslices, deviceclasses |
 //! | rbac.authorization.k8s.io/v1 | roles, rolebindings, clusterroles, clusterrolebindings |
+//! | admissionregistration.k8s.io/v1 | validatingwebhookconfigurations, mutatingwebhookconfigurations, validatingadmissionpolicies, validatingadmissionpolicybindings |
 //! | apiextensions.k8s.io/v1 | customresourcedefinitions, and whatever they define |
 //! | events.k8s.io/v1 | events, the same objects as core events |
 //! | authentication.k8s.io/v1, authorization.k8s.io/v1 | reviews |
@@ -33,18 +34,24 @@
 //! accounts, and may impersonate others. Whoever is known may do everything unless
 //! [`Authorization::Rbac`] is asked for; then roles and bindings decide, and the roles every cluster has are there.
 //!
+//! Validating and mutating webhooks are called over HTTPS and validating admission policies are evaluated, for every
+//! write a client makes; what the collector deletes does not pass them. A webhook behind a service cannot be reached,
+//! which its failure policy then decides about.
+//!
 //! # What is not
 //!
-//! CBOR and protobuf (415/406; request bodies of the kinds kubectl sends as protobuf are read), OpenAPI v2 (501), conversion and admission webhooks (a CRD that asks for conversion
-//! is refused, the webhook configuration kinds are unknown), exec, log, port-forward, proxy, ephemeral containers and resize (404), the deprecated `/watch` paths,
+//! CBOR and protobuf (415/406; request bodies of the kinds kubectl sends as protobuf are read), OpenAPI v2 (501), conversion webhooks (a CRD that asks for conversion
+//! is refused), exec, log, port-forward, proxy, ephemeral containers and resize (404), the deprecated `/watch` paths,
 //! durable storage, and those validation rules of built-in kinds that the `kinds` module does not list.
 
+mod admission;
 mod apply;
 mod authentication;
 mod authorization;
 mod collector;
 mod crd;
 mod data_dir;
+mod derived;
 mod discovery;
 mod error;
 mod kinds;

@@ -79,6 +79,12 @@ impl LabelSelector {
     pub(crate) fn matches(&self, object: &StoredObject) -> bool {
         self.requirements.iter().all(|(key, operator)| operator.holds(object.label(key)))
     }
+
+    /// Whether the selector chooses an object that is not stored yet.
+    pub(crate) fn matches_value(&self, object: &Value) -> bool {
+        let labels = &object["metadata"]["labels"];
+        self.requirements.iter().all(|(key, operator)| operator.holds(labels[key.as_str()].as_str()))
+    }
 }
 
 impl Operator {

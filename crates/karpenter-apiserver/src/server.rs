@@ -11,9 +11,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures::future::join_all;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
+use crate::admission::{Admission, Question, ROUNDS_MAX, Session};
 use crate::authentication::{Authentication, Peer, User};
 use crate::authorization::{Action, Attributes, Authorization, Authorizer};
 use crate::data_dir::{DataDir, DataDirError};
@@ -23,7 +25,9 @@ use crate::kinds::DEFINITIONS;
 use crate::openapi;
 use crate::registry::{Registry, Resource};
 use crate::store::{Disk, DiskError, ResourceName, Stopped, Store};
-use crate::wire::{BoxError, Call, Query, ResponseBody, Route, Target, rendering, text_response};
+use crate::wire::{
+    BoxError, Call, Query, ResponseBody, Route, Target, add_warnings, rendering, text_response,
+};
 use karpenter_environment::{Environment, SystemEnvironment};
 
 /// The file in a data directory with the key that signs tokens of service accounts.
@@ -71,6 +75,7 @@ pub(crate) struct Core {
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) authentication: Authentication,
     pub(crate) authorizer: Authorizer,
+    pub(crate) admission: Admission,
     body_limit: usize,
 }
 
@@ -165,6 +170,7 @@ impl ApiServer {
     }
 
     /// Answers one request whose body has been read. With a data directory this blocks while a write becomes durable.
+    /// A write that an admission webhook must see fails: those are asked only when the server is used as a service.
     pub fn answer(
         &self,
         method: &Method,
@@ -173,7 +179,7 @@ impl ApiServer {
         body: &Bytes,
     ) -> Response<ResponseBody> {
         let incoming = Incoming { method, uri, headers, body, peer: &self.peer };
-        let response = Core::answer(&self.core, &incoming);
+        let response = Core::answer(&self.core, &incoming, &Session::default());
         if self.core.store.is_durable() {
             return futures::executor::block_on(self.core.acknowledged(method, response));
         }
@@ -219,7 +225,7 @@ where
                         body: &body.to_bytes(),
                         peer: &peer,
                     };
-                    let response = Core::answer(&core, &incoming);
+                    let response = core.respond(&incoming).await;
                     core.acknowledged(&parts.method, response).await
                 }
                 Err(error) if error.is::<LengthLimitError>() => ApiError::too_large(limit).into_response(),
@@ -237,6 +243,7 @@ impl Core {
             registry: RwLock::new(Arc::new(Registry::built_in())),
             authentication: Authentication::new(options.tokens, secret, options.authorization),
             authorizer: Authorizer::new(options.authorization),
+            admission: Admission::new(),
             environment: options.environment,
             body_limit: options.body_limit,
         }
@@ -299,7 +306,27 @@ impl Core {
         karpenter_environment::format_time(self.environment.now())
     }
 
-    fn answer(self: &Arc<Self>, incoming: &Incoming<'_>) -> Response<ResponseBody> {
+    /// Answers a request, asking the webhooks it meets.
+    async fn respond(self: &Arc<Self>, incoming: &Incoming<'_>) -> Response<ResponseBody> {
+        let session = Session::default();
+        for _ in 0..ROUNDS_MAX {
+            let mut response = self.answer(incoming, &session);
+            let questions = session.take_questions();
+            if questions.is_empty() {
+                add_warnings(&mut response, session.take_warnings());
+                return response;
+            }
+            drop(response);
+            for (key, verdict) in join_all(questions.into_iter().map(Question::ask)).await {
+                session.learn(key, verdict);
+            }
+        }
+        ApiError::internal("the object kept changing while admission webhooks were asked about it")
+            .into_response()
+    }
+
+    /// Answers a request as far as the session's verdicts reach.
+    fn answer(self: &Arc<Self>, incoming: &Incoming<'_>, session: &Session) -> Response<ResponseBody> {
         let route = Route::parse(incoming.uri.path());
         if matches!(route, Route::Health) {
             return text_response(StatusCode::OK, "ok");
@@ -310,7 +337,8 @@ impl Core {
         };
         let registry = self.registry();
         if let Route::Resource(target) = &route {
-            return self.resource(&registry, incoming, target, &user).unwrap_or_else(ApiError::into_response);
+            let answer = self.resource(&registry, incoming, target, &user, session);
+            return answer.unwrap_or_else(ApiError::into_response);
         }
         let verb = incoming.method.as_str().to_lowercase();
         let asked = Attributes { verb: &verb, action: Action::Path(incoming.uri.path()) };
@@ -331,6 +359,7 @@ impl Core {
         incoming: &Incoming<'_>,
         target: &Target,
         user: &User,
+        session: &Session,
     ) -> Result<Response<ResponseBody>, ApiError> {
         let Incoming { method, headers, body, .. } = *incoming;
         let query = &Query::parse(incoming.uri.query());
@@ -340,7 +369,7 @@ impl Core {
         }
         let resource = find(registry, target)?;
         let rendering = rendering(headers)?;
-        let call = Call { method, resource, target, query, headers, body, rendering, user };
+        let call = Call { method, resource, target, query, headers, body, rendering, user, session };
         if target.subresource.is_some() {
             return self.subresource(&call).map(crate::wire::Answer::into_response);
         }

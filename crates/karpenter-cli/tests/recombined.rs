@@ -28,6 +28,8 @@ enum Change {
     Borrow(&'static str, Index, Index),
     /// A limit on a NodePool.
     Limit(Index, &'static str, &'static str),
+    /// A label of one group's pods on another's, so that what selects the ones selects the others.
+    Share(Index, Index),
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -45,6 +47,7 @@ fn change() -> impl Strategy<Value = Change> {
         2 => (select(vec!["daemonSets", "nodePools", "instanceTypes"]), any::<Index>(), any::<Index>())
             .prop_map(|(list, case, item)| Change::Borrow(list, case, item)),
         1 => (any::<Index>(), limit).prop_map(|(pool, (resource, amount))| Change::Limit(pool, resource, amount)),
+        1 => (any::<Index>(), any::<Index>()).prop_map(|(from, to)| Change::Share(from, to)),
     ]
 }
 
@@ -89,7 +92,7 @@ fn apply(scenario: &mut Value, change: &Change, step: usize) {
         Change::Borrow(name, case, index) => {
             let mut other = SCENARIOS[case.index(SCENARIOS.len())].clone();
             if let Some(borrowed) = item(&mut other, name, *index) {
-                add(scenario, name, renamed(borrowed, step), step);
+                add(scenario, name, borrowed.clone(), step);
             }
         }
         Change::Limit(pool, resource, amount) => {
@@ -97,13 +100,14 @@ fn apply(scenario: &mut Value, change: &Change, step: usize) {
                 pool["spec"]["limits"] = json!({ *resource: amount });
             }
         }
+        Change::Share(from, to) => {
+            let labels =
+                item(scenario, "podGroups", *from).map(|group| group["pod"]["metadata"]["labels"].clone());
+            if let (Some(labels), Some(group)) = (labels, item(scenario, "podGroups", *to)) {
+                group["pod"]["metadata"]["labels"] = labels;
+            }
+        }
     }
-}
-
-/// The same under labels and selectors of its own: workloads that share labels by accident are another matter.
-fn renamed(borrowed: &Value, step: usize) -> Value {
-    let text = borrowed.to_string().replace("\"app\":\"", &format!("\"app\":\"borrowed-{step}-"));
-    serde_json::from_str(&text).expect("only values were changed")
 }
 
 /// Adds something under a name of its own, because names must differ.

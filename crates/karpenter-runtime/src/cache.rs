@@ -8,22 +8,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use rustc_hash::FxHashMap;
 use serde::de::DeserializeOwned;
 
 use crate::key::Key;
 
-/// An object type that can be watched: a whole Kubernetes type, or a lean one of our own with the fields that matter.
-pub trait Kind:
-    Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + Sync + 'static
-{
-}
+/// An object type that can be watched.
+pub trait Kind: Kept + DeserializeOwned + Clone + Debug {}
 
-impl<K> Kind for K where
-    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + Sync + 'static
-{
-}
+impl<K> Kind for K where K: Kept + DeserializeOwned + Clone + Debug {}
+
+/// An object type that can be kept in a cache: a watched one, or a lean one made from it with what matters.
+pub trait Kept: Resource<DynamicType = ()> + Send + Sync + 'static {}
+
+impl<K> Kept for K where K: Resource<DynamicType = ()> + Send + Sync + 'static {}
 
 /// The objects of one kind, in the order of their keys.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl<K> Default for Cache<K> {
     }
 }
 
-impl<K: Kind> Cache<K> {
+impl<K: Kept> Cache<K> {
     /// Returns the object named `key`.
     pub fn get(&self, key: &Key) -> Option<&Arc<K>> {
         self.objects.get(key)
@@ -82,14 +82,14 @@ impl<K: Kind> Cache<K> {
         Some(Change::new(key, old, Some(object)))
     }
 
-    /// Takes in that the watch saw `object` go. A namesake made since stays.
-    pub(crate) fn observe_deletion(&mut self, object: &K) -> Option<Change> {
-        if let Some(uid) = &object.meta().uid {
+    /// Takes in that the watch saw an object go. A namesake made since stays.
+    pub(crate) fn observe_deletion(&mut self, gone: &ObjectMeta) -> Option<Change> {
+        if let Some(uid) = &gone.uid {
             self.removed.remove(uid);
         }
-        let key = Key::of(object);
+        let key = Key::of_meta(gone);
         let known = self.objects.get(&key)?;
-        if known.meta().uid != object.meta().uid {
+        if known.meta().uid != gone.uid {
             return None;
         }
         let old = self.objects.remove(&key);
@@ -120,12 +120,12 @@ impl<K: Kind> Cache<K> {
 }
 
 /// Whether `object` says more than `known`. Where versions are not numbers, the last word counts.
-fn newer<K: Kind>(object: &K, known: &K) -> bool {
+fn newer<K: Kept>(object: &K, known: &K) -> bool {
     let held = resource_version(known);
     held.is_none() || resource_version(object).is_none() || newer_than(object, held)
 }
 
-fn newer_than<K: Kind>(object: &K, version: Option<u64>) -> bool {
+fn newer_than<K: Kept>(object: &K, version: Option<u64>) -> bool {
     matches!((resource_version(object), version), (Some(object), Some(version)) if object > version)
 }
 
@@ -166,7 +166,7 @@ impl<'a, K> Delta<'a, K> {
 }
 
 impl Change {
-    fn new<K: Kind>(key: Key, old: Option<Arc<K>>, new: Option<Arc<K>>) -> Self {
+    fn new<K: Kept>(key: Key, old: Option<Arc<K>>, new: Option<Arc<K>>) -> Self {
         let erase = |object: Arc<K>| -> Erased { object };
         Self { kind: TypeId::of::<K>(), key, old: old.map(erase), new: new.map(erase) }
     }
@@ -177,7 +177,7 @@ impl Change {
     }
 
     /// Returns the change if it is of kind `K`.
-    pub fn of<K: Kind>(&self) -> Option<Delta<'_, K>> {
+    pub fn of<K: Kept>(&self) -> Option<Delta<'_, K>> {
         (self.kind == TypeId::of::<K>()).then(|| Delta {
             old: self.old.as_ref().and_then(|object| object.downcast_ref()),
             new: self.new.as_ref().and_then(|object| object.downcast_ref()),
@@ -202,14 +202,14 @@ impl Caches {
     ///
     /// If no controller of the runtime watches `K`: a controller reads only what it declared in
     /// [`Controller::watches`](crate::Controller::watches).
-    pub fn of<K: Kind>(&self) -> &Cache<K> {
+    pub fn of<K: Kept>(&self) -> &Cache<K> {
         self.caches
             .get(&TypeId::of::<K>())
             .and_then(|cache| cache.downcast_ref())
             .unwrap_or_else(|| panic!("{} is read but not watched", std::any::type_name::<K>()))
     }
 
-    pub(crate) fn of_mut<K: Kind>(&mut self) -> &mut Cache<K> {
+    pub(crate) fn of_mut<K: Kept>(&mut self) -> &mut Cache<K> {
         self.caches
             .entry(TypeId::of::<K>())
             .or_insert_with(|| Box::<Cache<K>>::default())

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use karpenter_environment::Environment;
 use kube::core::Status;
 
-use crate::cache::{Caches, Change, Kind};
+use crate::cache::{Caches, Change, Kept, Kind};
 use crate::key::Key;
 use crate::watch::Watch;
 use crate::write::Write;
@@ -163,17 +163,22 @@ pub struct Watches {
 impl Watches {
     /// Watches every object of kind `K`. The kind must be served: until it is, nothing is reconciled.
     pub fn add<K: Kind>(&mut self) {
-        self.watches.push(Watch::new::<K>(None));
+        self.watches.push(Watch::new::<K, K>(None, |object| object));
     }
 
     /// Watches kind `K` where the server has it; a server without it has no objects of it.
     pub fn add_if_served<K: Kind>(&mut self) {
-        self.watches.push(Watch::new::<K>(None).optional());
+        self.watches.push(Watch::new::<K, K>(None, |object| object).optional());
     }
 
     /// Watches the objects of kind `K` that a field selector admits. All controllers that read `K` must ask for the same.
     pub fn add_selected<K: Kind>(&mut self, fields: &str) {
-        self.watches.push(Watch::new::<K>(Some(fields.to_owned())));
+        self.watches.push(Watch::new::<K, K>(Some(fields.to_owned()), |object| object));
+    }
+
+    /// Watches every object of kind `K` and keeps what `keep` makes of it, to be read as `V`.
+    pub fn add_as<K: Kind, V: Kept>(&mut self, keep: impl Fn(K) -> V + Send + Sync + 'static) {
+        self.watches.push(Watch::new::<K, V>(None, keep));
     }
 
     pub(crate) fn kinds(&self) -> Vec<TypeId> {

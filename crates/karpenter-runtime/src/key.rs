@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
 /// A namespace and a name. Cluster-scoped objects have no namespace.
@@ -30,7 +31,11 @@ impl Key {
 
     /// The key of `object`.
     pub fn of<K: Resource>(object: &K) -> Self {
-        let meta = object.meta();
+        Self::of_meta(object.meta())
+    }
+
+    /// The key of the object with this metadata.
+    pub fn of_meta(meta: &ObjectMeta) -> Self {
         Self::namespaced(
             meta.namespace.as_deref().unwrap_or_default(),
             meta.name.as_deref().unwrap_or_default(),

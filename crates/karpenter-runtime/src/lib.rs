@@ -24,7 +24,7 @@ mod runtime;
 mod watch;
 mod write;
 
-pub use cache::{Cache, Caches, Change, Delta, Kind};
+pub use cache::{Cache, Caches, Change, Delta, Kept, Kind};
 pub use controller::{Controller, Effect, Outcome, Pace, View, Wakes, Watches};
 pub use key::Key;
 pub use kube::core::Status;

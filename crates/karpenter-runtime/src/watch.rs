@@ -3,6 +3,7 @@
 use std::any::TypeId;
 use std::collections::BTreeSet;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -12,7 +13,7 @@ use kube::api::{ListParams, ObjectList, WatchEvent, WatchParams};
 use kube::core::Request;
 use tokio::sync::mpsc;
 
-use crate::cache::{Caches, Change, Kind};
+use crate::cache::{Caches, Change, Kept, Kind};
 use crate::controller::Pace;
 use crate::key::Key;
 
@@ -36,7 +37,8 @@ pub(crate) enum Observation {
     Listed(TypeId),
 }
 
-type Follow = fn(Client, Selection, mpsc::Sender<Observation>) -> BoxFuture<'static, ()>;
+type Follow = Box<dyn Fn(Client, Selection, mpsc::Sender<Observation>) -> BoxFuture<'static, ()> + Send>;
+type Answer = Box<dyn Fn(&mut Caches, &str) -> Option<Change> + Send>;
 
 /// What of a kind is watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +47,8 @@ pub(crate) struct Selection {
     optional: bool,
 }
 
+type Keep<K, V> = Arc<dyn Fn(K) -> V + Send + Sync>;
+
 /// A wish to follow a kind.
 pub(crate) struct Watch {
     kind: TypeId,
@@ -52,23 +56,34 @@ pub(crate) struct Watch {
     plural: String,
     selection: Selection,
     follow: Follow,
-    answer: fn(&mut Caches, &str) -> Option<Change>,
+    answer: Answer,
     removal: fn(&mut Caches, &Key) -> Option<Change>,
     prepare: fn(&mut Caches),
 }
 
 impl Watch {
-    pub(crate) fn new<K: Kind>(fields: Option<String>) -> Self {
+    /// Follows `K` and keeps what `keep` makes of each object.
+    pub(crate) fn new<K: Kind, V: Kept>(
+        fields: Option<String>,
+        keep: impl Fn(K) -> V + Send + Sync + 'static,
+    ) -> Self {
+        let keep: Keep<K, V> = Arc::new(keep);
+        let keep_answer = Arc::clone(&keep);
         Self {
-            kind: TypeId::of::<K>(),
+            kind: TypeId::of::<V>(),
             group: K::group(&()).into_owned(),
             plural: K::plural(&()).into_owned(),
             selection: Selection { fields, optional: false },
-            follow: |client, selection, out| follow::<K>(client, selection, out).boxed(),
-            answer: |caches, text| caches.of_mut::<K>().observe(serde_json::from_str(text).ok()?),
-            removal: |caches, key| caches.of_mut::<K>().forget(key),
+            follow: Box::new(move |client, selection, out| {
+                follow(client, selection, out, Arc::clone(&keep)).boxed()
+            }),
+            answer: Box::new(move |caches, text| {
+                let object: K = serde_json::from_str(text).ok()?;
+                caches.of_mut::<V>().observe(keep_answer(object))
+            }),
+            removal: |caches, key| caches.of_mut::<V>().forget(key),
             prepare: |caches| {
-                caches.of_mut::<K>();
+                caches.of_mut::<V>();
             },
         }
     }
@@ -112,14 +127,14 @@ impl Watch {
     }
 }
 
-async fn follow<K: Kind>(client: Client, selection: Selection, out: mpsc::Sender<Observation>) {
-    let follower = Follower::<K> {
-        client,
-        request: Request::new(K::url_path(&(), None)),
-        selection,
-        out,
-        kind: std::marker::PhantomData,
-    };
+async fn follow<K: Kind, V: Kept>(
+    client: Client,
+    selection: Selection,
+    out: mpsc::Sender<Observation>,
+    keep: Keep<K, V>,
+) {
+    let request = Request::new(K::url_path(&(), None));
+    let follower = Follower { client, request, selection, out, keep };
     // The runtime has gone when nobody listens any more.
     while follower.list_and_watch().await.is_ok() {}
 }
@@ -127,12 +142,12 @@ async fn follow<K: Kind>(client: Client, selection: Selection, out: mpsc::Sender
 /// The runtime has stopped.
 struct Stopped;
 
-struct Follower<K> {
+struct Follower<K, V> {
     client: Client,
     request: Request,
     selection: Selection,
     out: mpsc::Sender<Observation>,
-    kind: std::marker::PhantomData<fn() -> K>,
+    keep: Keep<K, V>,
 }
 
 /// Why a watch came to its end.
@@ -143,7 +158,7 @@ enum End {
     Gone,
 }
 
-impl<K: Kind> Follower<K> {
+impl<K: Kind, V: Kept> Follower<K, V> {
     async fn list_and_watch(&self) -> Result<(), Stopped> {
         let mut failures = 0;
         let mut version = loop {
@@ -177,9 +192,9 @@ impl<K: Kind> Follower<K> {
                 Err(error) => return Ok(Err(error)),
             };
             listed.extend(page.items.iter().map(Key::of));
-            let items = page.items;
+            let kept: Vec<V> = page.items.into_iter().map(|object| (self.keep)(object)).collect();
             self.tell(move |caches| {
-                items.into_iter().filter_map(|object| caches.of_mut::<K>().observe(object)).collect()
+                kept.into_iter().filter_map(|object| caches.of_mut::<V>().observe(object)).collect()
             })
             .await?;
             params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
@@ -192,8 +207,8 @@ impl<K: Kind> Follower<K> {
     }
 
     async fn finish_list(&self, listed: BTreeSet<Key>, version: Option<u64>) -> Result<(), Stopped> {
-        self.tell(move |caches| caches.of_mut::<K>().observe_list(&listed, version)).await?;
-        self.send(Observation::Listed(TypeId::of::<K>())).await
+        self.tell(move |caches| caches.of_mut::<V>().observe_list(&listed, version)).await?;
+        self.send(Observation::Listed(TypeId::of::<V>())).await
     }
 
     /// Watches from `version`, which moves with what is heard.
@@ -220,13 +235,13 @@ impl<K: Kind> Follower<K> {
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     note_version(version, &object);
-                    self.tell(move |caches| caches.of_mut::<K>().observe(object).into_iter().collect())
-                        .await?;
+                    let kept = (self.keep)(object);
+                    self.tell(move |caches| caches.of_mut::<V>().observe(kept).into_iter().collect()).await?;
                 }
                 WatchEvent::Deleted(object) => {
                     note_version(version, &object);
                     self.tell(move |caches| {
-                        caches.of_mut::<K>().observe_deletion(&object).into_iter().collect()
+                        caches.of_mut::<V>().observe_deletion(object.meta()).into_iter().collect()
                     })
                     .await?;
                 }

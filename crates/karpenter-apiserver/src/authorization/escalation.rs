@@ -69,7 +69,7 @@ impl Core {
         if self.may(call, "bind", plural, &role.name) {
             return Ok(());
         }
-        let policy = self.authorizer.policies.current(&self.store);
+        let policy = self.authorizer.policy(&self.store);
         let granted = policy
             .role(&role, call.namespace())
             .map_err(|_| ApiError::not_found(&format!("{plural}.{GROUP}"), &role.name))?;

@@ -9,16 +9,19 @@ mod escalation;
 mod policy;
 mod rule;
 
+use std::sync::Arc;
+
 use http::Method;
 
 use crate::authentication::User;
+use crate::derived::Derived;
 use crate::error::ApiError;
 use crate::server::Core;
 use crate::store::Store;
 use crate::wire::{Query, Target};
 
 pub(crate) use policy::CLUSTER_ROLES;
-use policy::PolicyCache;
+use policy::{Policy, TABLES};
 pub(crate) use rule::Rule;
 
 /// The group whose members no rule restricts.
@@ -141,12 +144,16 @@ pub(crate) struct Abilities {
 #[derive(Debug)]
 pub(crate) struct Authorizer {
     mode: Authorization,
-    policies: PolicyCache,
+    policy: Derived<Policy, 4>,
 }
 
 impl Authorizer {
     pub(crate) fn new(mode: Authorization) -> Self {
-        Self { mode, policies: PolicyCache::default() }
+        Self { mode, policy: Derived::from(TABLES) }
+    }
+
+    fn policy(&self, store: &Store) -> Arc<Policy> {
+        self.policy.current(store, Policy::build)
     }
 
     pub(crate) fn mode(&self) -> Authorization {
@@ -158,7 +165,7 @@ impl Authorizer {
         match self.mode {
             Authorization::AlwaysAllow => Decision { allowed: true, reason: String::new() },
             Authorization::Rbac if is_master(user) => Decision { allowed: true, reason: String::new() },
-            Authorization::Rbac => self.policies.current(store).decide(user, asked),
+            Authorization::Rbac => self.policy(store).decide(user, asked),
         }
     }
 
@@ -172,7 +179,7 @@ impl Authorizer {
             abilities.rules.push(Rule { paths: all(), ..rule });
         }
         if self.mode == Authorization::Rbac {
-            let policy = self.policies.current(store);
+            let policy = self.policy(store);
             let (grants, errors) = policy.grants(user, namespace);
             abilities.rules.extend(grants.iter().flat_map(|grant| grant.rules.iter().cloned()));
             abilities.errors = errors;

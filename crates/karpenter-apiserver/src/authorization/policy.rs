@@ -1,22 +1,22 @@
 //! The roles and bindings of the cluster, compiled for looking up who may do what.
 //!
-//! A [`Policy`] is built from the stored objects and kept until one of them changes.
+//! A [`Policy`] is built from the stored objects whenever one of them has changed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
 use super::rule::Rule;
 use super::{Attributes, Decision};
 use crate::authentication::User;
-use crate::store::{Key, Store, StoredObject};
+use crate::derived::Objects;
+use crate::store::{Key, StoredObject};
 
 pub(super) const ROLES: &str = "roles.rbac.authorization.k8s.io";
 pub(super) const ROLE_BINDINGS: &str = "rolebindings.rbac.authorization.k8s.io";
 pub(crate) const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 pub(super) const CLUSTER_ROLE_BINDINGS: &str = "clusterrolebindings.rbac.authorization.k8s.io";
-const TABLES: [&str; 4] = [ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS];
+pub(super) const TABLES: [&str; 4] = [ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS];
 
 /// Whom a binding is for.
 #[derive(Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    fn build(tables: &[Vec<(Arc<Key>, Arc<StoredObject>)>; 4]) -> Self {
+    pub(super) fn build(tables: &[Objects; 4]) -> Self {
         let [roles, bindings, cluster_roles, cluster_bindings] = tables;
         let mut policy = Self::default();
         for (key, object) in roles {
@@ -192,33 +192,4 @@ impl Policy {
 /// Returns the rules of a role.
 pub(super) fn rules(role: &Value) -> Vec<Rule> {
     role["rules"].as_array().into_iter().flatten().map(Rule::read).collect()
-}
-
-/// How many objects each table has and the newest revision in it: later states never repeat these.
-type Fingerprint = [(usize, u64); 4];
-
-/// The policy of the latest state of a store.
-#[derive(Debug, Default)]
-pub(super) struct PolicyCache {
-    latest: Mutex<Option<(Fingerprint, Arc<Policy>)>>,
-}
-
-impl PolicyCache {
-    pub(super) fn current(&self, store: &Store) -> Arc<Policy> {
-        let tables = TABLES
-            .map(|table| store.list(table, None, None, None).map(|page| page.objects).unwrap_or_default());
-        let fingerprint: Fingerprint = std::array::from_fn(|index| {
-            let newest = tables[index].iter().map(|(_, object)| object.revision).max();
-            (tables[index].len(), newest.unwrap_or(0))
-        });
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*latest {
-            Some((known, policy)) if *known == fingerprint => Arc::clone(policy),
-            _ => {
-                let policy = Arc::new(Policy::build(&tables));
-                *latest = Some((fingerprint, Arc::clone(&policy)));
-                policy
-            }
-        }
-    }
 }

@@ -39,6 +39,10 @@ const GENERATIONS: &[&str] = &[
     "ingresses.networking.k8s.io",
     "networkpolicies.networking.k8s.io",
     DEFINITIONS,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
 ];
 
 /// Whether the server counts the generations of a resource.
@@ -91,6 +95,7 @@ pub(crate) fn prepare_create(core: &Core, resource: &Resource, object: &mut Valu
         return;
     }
     defaults::apply(&resource.name, object);
+    crate::admission::apply_defaults(&resource.name, object);
     match &*resource.name {
         "namespaces" => object["status"] = json!({"phase": "Active"}),
         "pods" => defaults::initial_pod_status(object),
@@ -111,6 +116,7 @@ pub(crate) fn prepare_update(core: &Core, resource: &Resource, old: &Value, obje
         return;
     }
     defaults::apply(&resource.name, object);
+    crate::admission::apply_defaults(&resource.name, object);
     if &*resource.name == DEFINITIONS && old["spec"] != object["spec"] {
         crd::prepare(object);
         crd::with_status(object, &core.now());
@@ -125,6 +131,7 @@ pub(crate) fn validate(resource: &Resource, object: &Value, old: Option<&Value>)
         return errors;
     }
     errors.extend(validation::validate(&resource.name, object));
+    errors.extend(crate::admission::validate(&resource.name, object));
     if let Some(old) = old {
         errors.extend(immutability::validate(&resource.name, old, object));
     }

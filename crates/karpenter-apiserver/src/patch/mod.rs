@@ -24,7 +24,7 @@ pub(crate) fn json_patch(target: &mut Value, patch: Value) -> Result<(), ApiErro
         let message = format!("the server rejected our request due to an error in our request: {error}");
         ApiError {
             code: http::StatusCode::UNPROCESSABLE_ENTITY,
-            reason: "Invalid",
+            reason: "Invalid".into(),
             message,
             details: Value::Null,
         }

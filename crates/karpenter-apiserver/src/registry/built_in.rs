@@ -3,10 +3,10 @@
 use std::sync::OnceLock;
 
 use k8s_openapi::api::{
-    apps::v1 as apps, autoscaling::v2 as autoscaling, batch::v1 as batch, coordination::v1 as coordination,
-    core::v1 as core, discovery::v1 as discovery, events::v1 as events, networking::v1 as networking,
-    policy::v1 as policy, rbac::v1 as rbac, resource::v1 as dynamic, scheduling::v1 as scheduling,
-    storage::v1 as storage,
+    admissionregistration::v1 as admission, apps::v1 as apps, autoscaling::v2 as autoscaling,
+    batch::v1 as batch, coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery,
+    events::v1 as events, networking::v1 as networking, policy::v1 as policy, rbac::v1 as rbac,
+    resource::v1 as dynamic, scheduling::v1 as scheduling, storage::v1 as storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use serde_json::Value;
@@ -194,6 +194,10 @@ fn cluster_resources() -> Vec<Resource> {
         entry::<rbac::RoleBinding>(&[]).namespaced(),
         entry::<rbac::ClusterRole>(&[]),
         entry::<rbac::ClusterRoleBinding>(&[]),
+        entry::<admission::ValidatingWebhookConfiguration>(&[]),
+        entry::<admission::MutatingWebhookConfiguration>(&[]),
+        entry::<admission::ValidatingAdmissionPolicy>(&[]).status(),
+        entry::<admission::ValidatingAdmissionPolicyBinding>(&[]),
         entry::<apiextensions::CustomResourceDefinition>(&["crd", "crds"]).status(),
     ]
 }

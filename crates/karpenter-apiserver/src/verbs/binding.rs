@@ -3,6 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::admission::Write;
 use crate::error::{ApiError, FieldError};
 use crate::server::Core;
 use crate::store::{Expected, Key};
@@ -16,6 +17,8 @@ impl Core {
             let error = FieldError::required("target.name", "");
             return Err(ApiError::invalid("", "Binding", call.name(), &[error]));
         }
+        let kind = Some(("", "v1", "Binding"));
+        self.admit(call, &Write { kind, ..Write::of(call, "CREATE", Some(&binding), None)? })?;
         loop {
             let current = self.current(call)?;
             let mut pod = current.value();

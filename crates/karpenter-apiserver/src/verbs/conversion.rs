@@ -18,7 +18,7 @@ pub(super) fn served_bytes(resource: &Resource, object: &StoredObject) -> Bytes 
 }
 
 /// Turns a stored object into the version of `resource`.
-pub(super) fn served(resource: &Resource, mut value: Value) -> Value {
+pub(crate) fn served(resource: &Resource, mut value: Value) -> Value {
     match resource.conversion {
         Conversion::Stored => {}
         Conversion::ApiVersion => {
@@ -35,7 +35,7 @@ pub(super) fn served(resource: &Resource, mut value: Value) -> Value {
 }
 
 /// Turns an object in the version of `resource` into the stored version.
-pub(super) fn stored(resource: &Arc<Resource>, mut value: Value) -> Value {
+pub(crate) fn stored(resource: &Arc<Resource>, mut value: Value) -> Value {
     if resource.conversion == Conversion::Event {
         rename(&mut value, true);
     }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::conversion::{served, stored};
 use super::decode::{conformed, place};
+use crate::admission::Write;
 use crate::apply::{Manager, Managers};
 use crate::authorization::Authorization;
 use crate::error::{ApiError, FieldError};
@@ -44,7 +45,8 @@ impl Core {
         for attempt in 1.. {
             let mut candidate = object.clone();
             if let Some(base) = &generated {
-                candidate["metadata"]["name"] = format!("{base}{}", self.environment.suffix()).into();
+                let suffix = call.session.draw("suffix", || self.environment.suffix());
+                candidate["metadata"]["name"] = format!("{base}{suffix}").into();
             }
             match self.create_named(call, candidate, managers, dry_run) {
                 Err(error)
@@ -80,6 +82,7 @@ impl Core {
         self.stamp(call, &mut object);
         kinds::prepare_create(self, resource, &mut object);
         kinds::admit_create(self, resource, &mut object)?;
+        self.mutate_new(call, &mut object)?;
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let errors = kinds::validate(resource, &object, None);
         if !errors.is_empty() {
@@ -96,6 +99,7 @@ impl Core {
             managers
         });
         managers.put(&mut object);
+        self.admit(call, &Write::of(call, "CREATE", Some(&object), None)?)?;
         let mut object = stored(resource, object);
         let key = Key::new(call.namespace(), name.as_str());
         if dry_run {
@@ -113,6 +117,26 @@ impl Core {
         Ok(self.rendered(call, &written))
     }
 
+    /// Lets mutating webhooks change a new object before anything but its content is decided.
+    fn mutate_new(&self, call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
+        const DECIDED: [&str; 3] = ["uid", "creationTimestamp", "generation"];
+        let mut shown = object.clone();
+        if let Some(metadata) = shown["metadata"].as_object_mut() {
+            DECIDED.iter().for_each(|name| drop(metadata.remove(*name)));
+        }
+        if self.mutate(call, "CREATE", &mut shown, None)? {
+            conformed(&call.resource, &mut shown, call.query)?;
+            for name in DECIDED {
+                if let Some(value) = object["metadata"].get(name) {
+                    shown["metadata"][name] = value.clone();
+                }
+            }
+            kinds::prepare_create(self, &call.resource, &mut shown);
+            *object = shown;
+        }
+        Ok(())
+    }
+
     /// Sets what the server decides about a new object's metadata.
     fn stamp(&self, call: &Call<'_>, object: &mut Value) {
         let tracks_generation = kinds::tracks_generation(&call.resource);
@@ -127,8 +151,9 @@ impl Core {
         ] {
             metadata.remove(name);
         }
-        metadata.insert("uid".into(), self.environment.uid().into());
-        metadata.insert("creationTimestamp".into(), self.now().into());
+        metadata.insert("uid".into(), call.session.draw("uid", || self.environment.uid()).into());
+        let now = call.session.draw("time", || self.now());
+        metadata.insert("creationTimestamp".into(), now.into());
         if tracks_generation {
             metadata.insert("generation".into(), 1.into());
         }

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::conversion::served;
 use super::read::Selectors;
+use crate::admission::Write;
 use crate::error::ApiError;
 use crate::kinds;
 use crate::registry::Resource;
@@ -73,6 +75,7 @@ impl Core {
     pub(crate) fn delete(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
         let options = DeleteOptions::from_call(call)?;
         let key = Key::new(call.namespace(), call.name());
+        self.admit_deletion(call, &key, &options)?;
         let deletion = self.delete_object(&call.resource, &key, &options)?;
         Ok(match deletion {
             Deletion::Pending(object) => self.answer_object(call, &object),
@@ -113,8 +116,13 @@ impl Core {
             .store
             .list(&call.resource.name, call.target.namespace.as_deref(), None, None)
             .map_err(|compacted| ApiError::expired(compacted.to_string()))?;
+        let chosen: Vec<_> =
+            page.objects.iter().filter(|(key, object)| selectors.matches(key, object)).collect();
+        for (key, _) in &chosen {
+            self.admit_deletion(call, key, &options)?;
+        }
         let mut items = Vec::new();
-        for (key, object) in page.objects.iter().filter(|(key, object)| selectors.matches(key, object)) {
+        for (key, object) in chosen {
             match self.delete_object(&call.resource, key, &options) {
                 Ok(_) => items.push(object.value()),
                 Err(error) if error.reason == "NotFound" => {}
@@ -126,6 +134,15 @@ impl Core {
             "metadata": {"resourceVersion": self.store.revision().to_string()}, "items": items,
         });
         Ok(Answer::value(http::StatusCode::OK, &list))
+    }
+
+    /// Lets webhooks and policies judge a deletion.
+    fn admit_deletion(&self, call: &Call<'_>, key: &Key, options: &DeleteOptions) -> Result<(), ApiError> {
+        let Some(current) = self.store.get(&call.resource.name, key) else { return Ok(()) };
+        let old = served(&call.resource, current.value());
+        let mut write = Write::of(call, "DELETE", None, Some(&old))?;
+        write.dry_run |= options.dry_run;
+        self.admit(call, &write)
     }
 
     /// Deletes one object, or marks it as being deleted.

@@ -4,6 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::delete::DeleteOptions;
+use crate::admission::Write;
 use crate::error::ApiError;
 use crate::selector::LabelSelector;
 use crate::server::Core;
@@ -21,6 +22,8 @@ impl Core {
         options.dry_run |= call.dry_run()?;
         let current = self.current(call)?;
         let pod = current.value();
+        let kind = Some(("policy", "v1", "Eviction"));
+        self.admit(call, &Write { kind, ..Write::of(call, "CREATE", Some(&eviction), None)? })?;
         if !may_ignore_budgets(&pod, &current) {
             while !self.spend_budget(call, &pod, &current, options.dry_run)? {}
         }

@@ -16,5 +16,6 @@ mod eviction;
 mod scale;
 mod token;
 
+pub(crate) use conversion::{served, stored};
 pub(crate) use delete::{DeleteOptions, FOREGROUND, ORPHAN};
 pub(crate) use reviews::REVIEWS;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::conversion::served;
 use super::update::{Ownership, Refusal, Scope};
+use crate::admission::Write;
 use crate::error::{ApiError, FieldError};
 use crate::patch::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, json_patch, merge_patch};
 use crate::registry::ScalePaths;
@@ -35,6 +36,8 @@ impl Core {
                 let error = FieldError::invalid("spec.replicas", &json!(replicas), rule);
                 return Err(ApiError::invalid("autoscaling", "Scale", call.name(), &[error]));
             }
+            let kind = Some(("autoscaling", "v1", "Scale"));
+            self.admit(call, &Write { kind, ..Write::of(call, "UPDATE", Some(&scale), Some(&before))? })?;
             let mut scaled = object;
             *place(&mut scaled, &paths.spec_replicas) = replicas.into();
             // The answer of `replace` is the whole object; the scale is read from what was stored.

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use serde_json::json;
 
+use crate::admission::Write;
 use crate::authentication::TokenRequest;
 use crate::error::{ApiError, FieldError};
 use crate::server::Core;
@@ -31,6 +32,8 @@ impl Core {
         }
         spec["expirationSeconds"] = seconds.into();
         let audiences = spec["audiences"].clone();
+        let kind = Some(("authentication.k8s.io", "v1", "TokenRequest"));
+        self.admit(call, &Write { kind, ..Write::of(call, "CREATE", Some(&request), None)? })?;
         let now = self.environment.now();
         let expires = now
             .checked_add(jiff::SignedDuration::from_secs(seconds))

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::conversion::{served, stored};
 use super::decode::{conformed, place};
+use crate::admission::Write;
 use crate::apply::{Manager, Managers};
 use crate::error::{ApiError, FieldError};
 use crate::kinds;
@@ -121,6 +122,14 @@ impl Core {
         Self::keep_system_fields(call, &old, &mut new)?;
         confine(call, &old, &mut new, scope);
         kinds::prepare_update(self, resource, &old, &mut new);
+        // Of a scaling, webhooks see the Scale and not the object behind it.
+        let scaling = call.target.subresource.as_deref() == Some("scale");
+        if !scaling && self.mutate(call, "UPDATE", &mut new, Some(&old))? {
+            conformed(resource, &mut new, call.query)?;
+            Self::keep_system_fields(call, &old, &mut new)?;
+            confine(call, &old, &mut new, scope);
+            kinds::prepare_update(self, resource, &old, &mut new);
+        }
         if kinds::tracks_generation(resource) && kinds::is_respecified(resource, &old, &new) {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
             new["metadata"]["generation"] = (generation + 1).into();
@@ -130,6 +139,9 @@ impl Core {
             return Err(ApiError::invalid(&resource.group, &resource.kind, call.name(), &errors).into());
         }
         self.check_escalation(call, &new, Some(&old))?;
+        if !scaling {
+            self.admit(call, &Write::of(call, "UPDATE", Some(&new), Some(&old))?)?;
+        }
         let before = managers.clone();
         match ownership {
             Ownership::Applied(applied) => managers = applied,

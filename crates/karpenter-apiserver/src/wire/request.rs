@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::Query;
 use super::protobuf;
 use super::query::decode;
+use crate::admission::Session;
 use crate::authentication::User;
 use crate::error::ApiError;
 use crate::registry::Resource;
@@ -108,6 +109,7 @@ pub(crate) struct Call<'r> {
     pub(crate) body: &'r Bytes,
     pub(crate) rendering: Rendering,
     pub(crate) user: &'r User,
+    pub(crate) session: &'r Session,
 }
 
 impl Call<'_> {

@@ -47,13 +47,18 @@ impl Answer {
 
     pub(crate) fn into_response(self) -> Response<ResponseBody> {
         let mut response = whole(self.code, self.body, "application/json");
-        for warning in self.warnings {
-            let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
-            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
-                response.headers_mut().append(header::WARNING, value);
-            }
-        }
+        add_warnings(&mut response, self.warnings);
         response
+    }
+}
+
+/// Adds warnings for people, which clients print.
+pub(crate) fn add_warnings(response: &mut Response<ResponseBody>, warnings: Vec<String>) {
+    for warning in warnings {
+        let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod access;
+mod admission;
 mod apply;
 mod crd;
 mod deletion;
