@@ -148,3 +148,14 @@ fn one_pod_that_needs_on_demand_does_not_make_spot_pods_dear() {
     // A small on-demand machine that the strict pod shares with another, and spot for the other six.
     plan.assert_price(0.2 + 6.0 * 0.04);
 }
+
+#[test]
+fn a_range_of_which_every_integer_is_excluded_is_empty() {
+    let pools = json!([pool_with("general", &[("tier", "Gt", &["3"]), ("tier", "Lt", &["7"])])]);
+    let planned = |excluded: &[&str]| {
+        let web = pods("web", 1, "1", affine(&[("tier", "NotIn", excluded)]));
+        plan(json!({ "nodePools": pools, "podGroups": [web] }))
+    };
+    planned(&["4", "5"]).assert_all_placed();
+    assert_eq!(planned(&["4", "5", "6"]).unplaced(), ["web-0"]);
+}

@@ -124,10 +124,21 @@ impl LabelTable {
                 }
             }
         }
+        let range = set.excluded().is_some().then(|| self.range(key, set)).flatten();
+        let open = set.excluded().is_some() && range.as_ref().is_none_or(Range::has_unknown);
+        LabelSet { bits, open, absent: set.allows_absent(), range: range.filter(|_| open) }
+    }
+
+    fn range(&self, key: KeyId, set: &ValueSet) -> Option<Range> {
         let (at_least, at_most) = set.bounds();
-        let open = set.excluded().is_some() && (at_least.is_none() || at_least != at_most);
-        let (at_least, at_most) = if open { (at_least, at_most) } else { (None, None) };
-        LabelSet { bits, open, absent: set.allows_absent(), at_least, at_most }
+        if at_least.is_none() && at_most.is_none() {
+            return None;
+        }
+        let values = self.keys[key as usize].values.iter();
+        let integer = |value: &Arc<str>| value.parse().ok().filter(|n: &i64| *n.to_string() == **value);
+        let mut known: Vec<i64> = values.filter_map(integer).collect();
+        known.sort_unstable();
+        Some(Range { at_least, at_most, known: known.into() })
     }
 
     /// A compiled requirement set: only keys known here, by key id.
@@ -144,26 +155,19 @@ impl LabelTable {
     pub(crate) fn only(&self, key: KeyId, values: impl IntoIterator<Item = ValueId>) -> LabelSet {
         let mut bits = Bits::none(self.value_count(key));
         values.into_iter().for_each(|value| bits.insert(value as usize));
-        LabelSet { bits, open: false, absent: false, at_least: None, at_most: None }
+        LabelSet { bits, open: false, absent: false, range: None }
     }
 
     /// Everything, present or not.
     pub(crate) fn anything(&self, key: KeyId) -> LabelSet {
-        LabelSet {
-            bits: Bits::all(self.value_count(key)),
-            open: true,
-            absent: true,
-            at_least: None,
-            at_most: None,
-        }
+        LabelSet { bits: Bits::all(self.value_count(key)), open: true, absent: true, range: None }
     }
 
     /// Everything a set does not accept, and with a range perhaps more.
     pub(crate) fn outside(&self, key: KeyId, set: &LabelSet) -> LabelSet {
         let mut bits = Bits::all(self.value_count(key));
         set.bits.iter().for_each(|value| bits.remove(value));
-        let bounded = set.at_least.is_some() || set.at_most.is_some();
-        LabelSet { bits, open: !set.open || bounded, absent: !set.absent, at_least: None, at_most: None }
+        LabelSet { bits, open: !set.open || set.range.is_some(), absent: !set.absent, range: None }
     }
 
     /// The set written out again.
@@ -173,11 +177,13 @@ impl LabelTable {
             let values: Vec<Arc<str>> = set.bits.iter().map(|value| names[value].clone()).collect();
             return if values.is_empty() { ValueSet::does_not_exist() } else { ValueSet::only(values) };
         }
-        let within = ValueSet::between(set.at_least, set.at_most);
+        let (at_least, at_most) =
+            set.range.as_ref().map_or((None, None), |range| (range.at_least, range.at_most));
+        let within = ValueSet::between(at_least, at_most);
         let excluded =
             (0..names.len()).filter(|value| !set.bits.contains(*value) && within.contains(&names[*value]));
         let mut result = ValueSet::not_in(excluded.map(|value| names[value].clone()));
-        if set.at_least.is_some() || set.at_most.is_some() {
+        if set.range.is_some() {
             result = result.intersect(&within);
         }
         if set.absent { result } else { result.without_absence() }
@@ -195,25 +201,49 @@ pub(crate) struct LabelSet {
     pub(crate) open: bool,
     /// A missing label is acceptable.
     pub(crate) absent: bool,
+    /// The integers within which values nobody mentioned must lie.
+    range: Option<Range>,
+}
+
+/// Bounds, inclusive, and all integers somebody mentions, in ascending order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Range {
     at_least: Option<i64>,
     at_most: Option<i64>,
+    known: Arc<[i64]>,
+}
+
+impl Range {
+    fn meet(&self, other: &Self) -> Self {
+        let at_most = match (self.at_most, other.at_most) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Self { at_least: self.at_least.max(other.at_least), at_most, known: self.known.clone() }
+    }
+
+    /// Whether an integer that nobody mentions lies within.
+    fn has_unknown(&self) -> bool {
+        let (low, high) = (self.at_least.unwrap_or(0), self.at_most.unwrap_or(i64::MAX));
+        let known = self
+            .known
+            .partition_point(|n| *n <= high)
+            .saturating_sub(self.known.partition_point(|n| *n < low));
+        i128::from(high) - i128::from(low) + 1 > known as i128
+    }
 }
 
 impl LabelSet {
     /// What both accept, or nothing when that is a contradiction.
     pub(crate) fn meet(&self, other: &Self) -> Option<Self> {
         let bits = self.bits.and(&other.bits);
-        let at_least = self.at_least.max(other.at_least);
-        let at_most = match (self.at_most, other.at_most) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        let range = match (&self.range, &other.range) {
+            (Some(a), Some(b)) => Some(a.meet(b)),
+            (a, b) => a.as_ref().or(b.as_ref()).cloned(),
         };
-        // A range of a single integer holds nothing but that integer, which is a known value.
-        let range = !matches!((at_least, at_most), (Some(low), Some(high)) if low >= high);
-        let open = self.open && other.open && range;
+        let open = self.open && other.open && range.as_ref().is_none_or(Range::has_unknown);
         let absent = self.absent && other.absent;
-        let (at_least, at_most) = if open { (at_least, at_most) } else { (None, None) };
-        let met = Self { bits, open, absent, at_least, at_most };
+        let met = Self { bits, open, absent, range: range.filter(|_| open) };
         (met.open || met.absent || !met.bits.is_empty()).then_some(met)
     }
 
