@@ -10,7 +10,7 @@ use crate::wire::{ResponseBody, Route, json_response};
 
 const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 /// The Kubernetes version whose API this server speaks.
-const VERSION: (&str, &str, &str) = ("1", "35", "v1.35.0");
+pub(crate) const VERSION: (&str, &str, &str) = ("1", "36", "v1.36.3");
 
 pub(crate) fn answer(registry: &Registry, route: &Route, headers: &HeaderMap) -> Response<ResponseBody> {
     let document = match route {

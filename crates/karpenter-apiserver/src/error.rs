@@ -134,12 +134,6 @@ impl ApiError {
         Self { details: json!({}), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message) }
     }
 
-    /// The server knows the request but does not serve it.
-    pub(crate) fn not_implemented(what: impl std::fmt::Display) -> Self {
-        let message = format!("{what} is not served by the embedded API server");
-        Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
-    }
-
     /// The name is taken.
     pub(crate) fn already_exists(resource: &str, name: &str) -> Self {
         let message = format!("{resource} {name:?} already exists");

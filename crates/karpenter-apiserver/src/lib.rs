@@ -28,7 +28,7 @@
 //!
 //! Verbs: get, list (paging, selectors, resourceVersion semantics), watch (bookmarks, initial events, 410), create,
 //! update, patch (JSON, merge, strategic merge, server-side apply), delete, deletecollection. Subresources: status,
-//! scale, eviction, binding, token, finalize. Also discovery in both forms, OpenAPI v3, Tables, `/version` and health.
+//! scale, eviction, binding, token, finalize. Also discovery in both forms, OpenAPI v3 and v2, Tables, `/version` and health.
 //!
 //! Callers are known by client certificates of the server's authority, configured bearer tokens and tokens of service
 //! accounts, and may impersonate others. Whoever is known may do everything unless
@@ -40,7 +40,7 @@
 //!
 //! # What is not
 //!
-//! CBOR and protobuf (415/406; request bodies of the kinds kubectl sends as protobuf are read), OpenAPI v2 (501), conversion webhooks (a CRD that asks for conversion
+//! CBOR (415/406), answers in protobuf (bodies are read in it), conversion webhooks (a CRD that asks for conversion
 //! is refused), exec, log, port-forward, proxy, ephemeral containers and resize (404), the deprecated `/watch` paths,
 //! durable storage, and those validation rules of built-in kinds that the `kinds` module does not list.
 

@@ -22,7 +22,7 @@ use crate::data_dir::{DataDir, DataDirError};
 use crate::discovery;
 use crate::error::ApiError;
 use crate::kinds::DEFINITIONS;
-use crate::openapi;
+use crate::openapi::Documents;
 use crate::registry::{Registry, Resource};
 use crate::store::{Disk, DiskError, ResourceName, Stopped, Store};
 use crate::wire::{
@@ -76,6 +76,7 @@ pub(crate) struct Core {
     pub(crate) authentication: Authentication,
     pub(crate) authorizer: Authorizer,
     pub(crate) admission: Admission,
+    documents: Documents,
     body_limit: usize,
 }
 
@@ -244,6 +245,7 @@ impl Core {
             authentication: Authentication::new(options.tokens, secret, options.authorization),
             authorizer: Authorizer::new(options.authorization),
             admission: Admission::new(),
+            documents: Documents::default(),
             environment: options.environment,
             body_limit: options.body_limit,
         }
@@ -346,8 +348,11 @@ impl Core {
             return error.into_response();
         }
         match route {
-            Route::OpenApi(path) => openapi::answer(&registry, &path),
-            Route::OpenApiV2 => ApiError::not_implemented("OpenAPI v2").into_response(),
+            Route::OpenApi(path) => {
+                let query = Query::parse(incoming.uri.query());
+                self.documents.version3(&registry, &path, &query, incoming.headers)
+            }
+            Route::OpenApiV2 => self.documents.version2(&registry, incoming.headers),
             Route::Unknown => text_response(StatusCode::NOT_FOUND, "404 page not found\n"),
             other => discovery::answer(&registry, &other, incoming.headers),
         }

@@ -10,7 +10,7 @@ use crate::selector::selector;
 /// A PodDisruptionBudget.
 pub fn disruption_budget(object: &policy::PodDisruptionBudget) -> Result<DisruptionBudget, Invalid> {
     let spec = object.spec.as_ref();
-    let allowed = object.status.as_ref().map_or(0, |status| status.disruptions_allowed);
+    let allowed = object.status.as_ref().and_then(|status| status.disruptions_allowed).unwrap_or(0);
     Ok(DisruptionBudget {
         namespace: object.metadata.namespace.as_deref().unwrap_or("default").into(),
         selector: spec

@@ -5,6 +5,7 @@
 //! apply). Rules about values (patterns, bounds, CEL) are not here; see `crd::validation`.
 
 mod conform;
+pub(crate) mod facts;
 mod list_types;
 
 use std::collections::BTreeMap;

@@ -85,6 +85,14 @@ pub(crate) fn stream_response(chunks: impl Stream<Item = Bytes> + Send + 'static
     with_type(StatusCode::OK, StreamBody::new(frames).boxed_unsync(), "application/json")
 }
 
+pub(crate) fn bytes_response(
+    code: StatusCode,
+    body: Bytes,
+    content_type: &'static str,
+) -> Response<ResponseBody> {
+    whole(code, body, content_type)
+}
+
 fn whole(code: StatusCode, body: Bytes, content_type: &'static str) -> Response<ResponseBody> {
     with_type(code, Full::new(body).boxed_unsync(), content_type)
 }

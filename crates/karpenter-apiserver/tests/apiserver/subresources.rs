@@ -35,7 +35,7 @@ async fn an_eviction_honours_the_disruption_budget() {
     assert_eq!(code, 429);
     assert_eq!(message, "Cannot evict pod as it would violate the pod's disruption budget.");
     let status = budgets.get("pdb").await.unwrap().status.unwrap();
-    assert_eq!(status.disruptions_allowed, 0);
+    assert_eq!(status.disruptions_allowed, Some(0));
     assert!(status.disrupted_pods.unwrap().contains_key("a"));
 }
 

@@ -35,7 +35,7 @@ impl Budget {
         Self {
             namespace: budget.metadata.namespace.clone().unwrap_or_default(),
             selector: Selector::new(budget.spec.as_ref().and_then(|spec| spec.selector.as_ref())),
-            allowed: status.map_or(0, |status| status.disruptions_allowed),
+            allowed: status.and_then(|status| status.disruptions_allowed).unwrap_or(0),
             disrupted: status
                 .and_then(|status| status.disrupted_pods.as_ref())
                 .map(|pods| pods.keys().cloned().collect())
