@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 /// Returns the time since `time`, or `<unknown>` when it is no time.
-pub(crate) fn age(time: &str, now: Timestamp) -> String {
+pub(super) fn age(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => duration(now.as_second() - time.as_second()),
         Err(_) => "<unknown>".to_owned(),

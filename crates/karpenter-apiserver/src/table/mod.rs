@@ -1,24 +1,20 @@
 //! Tables: what `kubectl get` prints.
 
 mod age;
-mod built_in;
+mod cells;
+mod columns;
 mod json_path;
+mod network;
+mod pieces;
+mod pods;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-pub(crate) use age::age;
+use age::age;
 
 use crate::registry::{PrinterColumn, Resource};
 use crate::wire::Query;
-
-/// A column's definition.
-pub(super) struct Column {
-    pub(super) name: &'static str,
-    pub(super) kind: &'static str,
-    /// Columns above zero are shown with `-o wide` only.
-    pub(super) priority: i64,
-}
 
 /// Renders objects, in the version of `resource`, as a table.
 pub(crate) fn render(resource: &Resource, objects: &[Value], now: Timestamp, query: &Query) -> Value {
@@ -27,17 +23,12 @@ pub(crate) fn render(resource: &Resource, objects: &[Value], now: Timestamp, que
         let cells = objects.iter().map(|object| custom_cells(&custom.columns, object, now));
         (custom_definitions(&custom.columns), cells.collect())
     } else {
-        let columns = built_in::columns(&resource.name);
+        let columns = columns::columns(&resource.name);
         let definitions = columns.iter().map(|column| {
-            definition(
-                column.name,
-                column.kind,
-                if column.name == "Name" { "name" } else { "" },
-                "",
-                column.priority,
-            )
+            let format = if column.name == "Name" { "name" } else { "" };
+            definition(column.name, column.kind, format, "", column.priority)
         });
-        let cells = objects.iter().map(|object| built_in::cells(&resource.name, object, now));
+        let cells = objects.iter().map(|object| cells::cells(&resource.name, object, now));
         (definitions.collect(), cells.collect())
     };
     let rows: Vec<Value> = objects
@@ -45,6 +36,10 @@ pub(crate) fn render(resource: &Resource, objects: &[Value], now: Timestamp, que
         .zip(cells)
         .map(|(object, cells)| {
             let mut row = json!({ "cells": cells });
+            if let Some(conditions) = (&*resource.name == "pods").then(|| pods::conditions(object)).flatten()
+            {
+                row["conditions"] = conditions;
+            }
             match include {
                 "Object" => row["object"] = object.clone(),
                 "None" => {}
