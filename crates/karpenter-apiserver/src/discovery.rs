@@ -17,6 +17,8 @@ pub(crate) fn answer(registry: &Registry, route: &Route, headers: &HeaderMap) ->
         Route::Version => json!({
             "major": VERSION.0, "minor": VERSION.1, "gitVersion": VERSION.2, "gitCommit": "", "gitTreeState": "clean",
             "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none", "compiler": "rustc", "platform": "embedded",
+            "emulationMajor": VERSION.0, "emulationMinor": VERSION.1,
+            "minCompatibilityMajor": VERSION.0, "minCompatibilityMinor": "35",
         }),
         Route::CoreVersions | Route::Groups if wants_aggregated(headers) => {
             return aggregated_response(registry, *route == Route::CoreVersions);

@@ -3,7 +3,11 @@
 //! The TLS library has verified the certificate against the authority; here only its subject is read, by walking the
 //! DER elements on the way to it.
 
-use super::{AUTHENTICATED, User};
+use std::fmt::Write as _;
+
+use aws_lc_rs::digest;
+
+use super::{AUTHENTICATED, CREDENTIAL, User};
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
@@ -42,6 +46,12 @@ pub(crate) fn subject_user(certificate: &[u8]) -> Option<User> {
         }
     }
     user.groups.push(AUTHENTICATED.to_owned());
+    let fingerprint = digest::digest(&digest::SHA256, certificate);
+    let fingerprint = fingerprint.as_ref().iter().fold(String::from("X509SHA256="), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    user.extra.insert(CREDENTIAL.to_owned(), vec![fingerprint]);
     (!user.name.is_empty()).then_some(user)
 }
 
@@ -80,7 +90,9 @@ mod tests {
         parameters.distinguished_name.push(DnType::OrganizationName, "dev");
         let certificate = parameters.self_signed(&KeyPair::generate().unwrap()).unwrap();
         let user = subject_user(certificate.der()).unwrap();
-        assert_eq!(user, User::new("jane", ["dev", "system:authenticated"]));
+        assert_eq!(user.name, "jane");
+        assert_eq!(user.groups, ["dev", "system:authenticated"]);
+        assert!(user.extra[CREDENTIAL][0].starts_with("X509SHA256="));
     }
 
     #[test]

@@ -23,6 +23,8 @@ use crate::server::Core;
 pub(crate) use certificate::subject_user;
 pub(crate) use token::TokenRequest;
 
+/// What is known of a user: which credential they showed.
+const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const ANONYMOUS: &str = "system:anonymous";

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{AUTHENTICATED, Authentication, User, is_current};
+use super::{AUTHENTICATED, Authentication, CREDENTIAL, User, is_current};
 
 const ISSUER: &str = "https://kubernetes.default.svc";
 
@@ -49,7 +49,7 @@ impl AccountToken {
         user.uid.clone_from(&self.uid);
         if !self.id.is_empty() {
             let id = vec![format!("JTI={}", self.id)];
-            user.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), id);
+            user.extra.insert(CREDENTIAL.to_owned(), id);
         }
         user
     }

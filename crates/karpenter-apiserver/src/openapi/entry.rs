@@ -68,12 +68,17 @@ impl<'r> Entry<'r> {
         }
     }
 
+    /// Whether the kind comes from a CRD.
+    pub(super) fn is_custom(&self) -> bool {
+        matches!(self.source, Source::Custom(_))
+    }
+
     /// Returns the path of the group and version, without a leading slash.
     pub(super) fn root(&self) -> String {
         place(self.group, self.version)
     }
 
-    /// Returns the name of the kind's schema; `schema` is what its type generates.
+    /// Returns the name of a kind's schema.
     pub(super) fn schema_name(&self, kind: &str) -> String {
         let Source::Custom(_) = self.source else {
             let group = self.group.split('.').next().unwrap_or_default();

@@ -2,7 +2,7 @@
 //!
 //! kubectl reads schemas for `explain`, learns from patch operations whether the server validates fields itself, and
 //! computes strategic merge patches from what schemas say about lists. Documents are made when they are asked for and
-//! kept until the served resources change; their hashes depend only on what is served, so clients may keep them too.
+//! kept until what they describe changes; clients may keep them under the hash of their text.
 
 mod entry;
 mod paths;
@@ -12,7 +12,7 @@ mod version2_protobuf;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aws_lc_rs::digest;
 use bytes::Bytes;
@@ -32,50 +32,53 @@ const PROTOBUF: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
 ];
 
-/// The documents made so far for one state of the registry.
-#[derive(Debug, Default)]
-pub(crate) struct Documents {
-    latest: Mutex<Option<Made>>,
+/// A document and the hash of its text.
+#[derive(Debug, Clone)]
+struct Document {
+    text: Bytes,
+    hash: String,
+    /// What the document was made from.
+    fingerprint: String,
 }
 
-/// Documents by name and the registry they describe.
-type Made = (Arc<Registry>, BTreeMap<String, Bytes>);
+/// The documents made so far, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    made: Mutex<BTreeMap<String, Document>>,
+}
 
 impl Documents {
-    /// Returns a document, made now if it has not been made for this registry.
-    fn get(&self, registry: &Arc<Registry>, name: &str, make: impl FnOnce() -> Bytes) -> Bytes {
-        {
-            let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-            match &*latest {
-                Some((known, documents)) if Arc::ptr_eq(known, registry) => {
-                    if let Some(document) = documents.get(name) {
-                        return document.clone();
-                    }
-                }
-                _ => *latest = Some((Arc::clone(registry), BTreeMap::new())),
-            }
-        }
-        // Made without the lock: two clients may make the same document, none waits for another's.
-        let document = make();
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, documents)) = &mut *latest
-            && Arc::ptr_eq(known, registry)
-        {
-            documents.insert(name.to_owned(), document.clone());
-        }
-        document
+    /// Returns a document, made anew when what it describes has changed.
+    fn get(&self, name: &str, fingerprint: String, make: impl FnOnce() -> Vec<u8>) -> Document {
+        let known = self.lock().get(name).filter(|document| document.fingerprint == fingerprint).cloned();
+        known.unwrap_or_else(|| {
+            // Made without the lock: two clients may make the same document, none waits for another's.
+            let text = Bytes::from(make());
+            let document = Document { hash: digest_text(&text), text, fingerprint };
+            self.lock().insert(name.to_owned(), document.clone());
+            document
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Document>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of_version(&self, entries: &[Entry<'_>], group: &str, version: &str) -> Document {
+        let make = || document(entries).to_string().into_bytes();
+        self.get(&place(group, version), fingerprint(entries), make)
     }
 
     /// Answers a request below `/openapi/v3`.
     pub(crate) fn version3(
         &self,
-        registry: &Arc<Registry>,
+        registry: &Registry,
         path: &str,
         query: &Query,
         headers: &HeaderMap,
     ) -> Response<ResponseBody> {
         if path.is_empty() {
-            return json_response(StatusCode::OK, &index(registry));
+            return json_response(StatusCode::OK, &self.index(registry));
         }
         let parts: Vec<&str> = path.split('/').collect();
         let (group, version) = match parts.as_slice() {
@@ -87,44 +90,47 @@ impl Documents {
         if entries.is_empty() {
             return text_response(StatusCode::NOT_FOUND, "404 page not found\n");
         }
-        let hash = hash(&entries);
-        match query.get("hash") {
-            Some(asked) if asked != hash => {
-                let mut response = text_response(StatusCode::MOVED_PERMANENTLY, "");
-                let location = format!("/openapi/v3/{path}?hash={hash}");
-                if let Ok(location) = HeaderValue::from_str(&location) {
-                    response.headers_mut().insert(header::LOCATION, location);
-                }
-                return response;
-            }
-            _ => {}
-        }
         if !accepts(headers, JSON) {
             return ApiError::not_acceptable().into_response();
         }
-        let make = || Bytes::from(document(&entries).to_string());
-        cacheable(&hash, query.get("hash").is_some(), headers, JSON, || self.get(registry, path, make))
+        let document = self.of_version(&entries, group, version);
+        match query.get("hash") {
+            Some(asked) if asked != document.hash => {
+                let mut response = text_response(StatusCode::MOVED_PERMANENTLY, "");
+                let location = format!("/openapi/v3/{path}?hash={}", document.hash);
+                if let Ok(location) = HeaderValue::from_str(&location) {
+                    response.headers_mut().insert(header::LOCATION, location);
+                }
+                response
+            }
+            asked => cacheable(&document, asked.is_some(), headers, JSON),
+        }
+    }
+
+    fn index(&self, registry: &Registry) -> Value {
+        let mut paths = Map::new();
+        for (group, version) in places(registry) {
+            let path = place(&group, &version);
+            let hash = self.of_version(&Entry::of_version(registry, &group, &version), &group, &version).hash;
+            let url = format!("/openapi/v3/{path}?hash={hash}");
+            paths.insert(path, json!({"serverRelativeURL": url}));
+        }
+        json!({ "paths": paths })
     }
 
     /// Answers `/openapi/v2`.
-    pub(crate) fn version2(&self, registry: &Arc<Registry>, headers: &HeaderMap) -> Response<ResponseBody> {
-        let hash = places(registry).iter().fold(String::new(), |hashes, (group, version)| {
-            hashes + &hash(&Entry::of_version(registry, group, version))
-        });
-        let hash = digest_text(&hash);
-        let make = || {
-            let all = places(registry);
-            let documents =
-                all.iter().map(|(group, version)| document(&Entry::of_version(registry, group, version)));
-            version2::convert(documents)
-        };
+    pub(crate) fn version2(&self, registry: &Registry, headers: &HeaderMap) -> Response<ResponseBody> {
+        let all = places(registry);
+        let entries = || all.iter().map(|(group, version)| Entry::of_version(registry, group, version));
+        let fingerprint: String = entries().map(|entries| fingerprint(&entries)).collect();
+        let make = || version2::convert(entries().map(|entries| document(&entries)));
         if accepts(headers, JSON) {
-            let make = || Bytes::from(make().to_string());
-            return cacheable(&hash, false, headers, JSON, || self.get(registry, "v2", make));
+            let document = self.get("v2", fingerprint, || make().to_string().into_bytes());
+            return cacheable(&document, false, headers, JSON);
         }
         if PROTOBUF.iter().any(|name| accepts(headers, name)) {
-            let make = || Bytes::from(version2_protobuf::encode(&make()));
-            return cacheable(&hash, false, headers, PROTOBUF[1], || self.get(registry, "v2pb", make));
+            let document = self.get("v2 protobuf", fingerprint, || version2_protobuf::encode(&make()));
+            return cacheable(&document, false, headers, PROTOBUF[1]);
         }
         ApiError::not_acceptable().into_response()
     }
@@ -141,18 +147,17 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
 
 /// Answers with a document, or with 304 when the client has it.
 fn cacheable(
-    hash: &str,
+    document: &Document,
     immutable: bool,
     headers: &HeaderMap,
     content_type: &'static str,
-    document: impl FnOnce() -> Bytes,
 ) -> Response<ResponseBody> {
-    let tag = format!("\"{hash}\"");
+    let tag = format!("\"{}\"", document.hash);
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let mut response = if known.is_some_and(|known| known.contains(&tag)) {
         bytes_response(StatusCode::NOT_MODIFIED, Bytes::new(), content_type)
     } else {
-        bytes_response(StatusCode::OK, document(), content_type)
+        bytes_response(StatusCode::OK, document.text.clone(), content_type)
     };
     let fields = response.headers_mut();
     if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -165,30 +170,20 @@ fn cacheable(
     response
 }
 
-fn index(registry: &Registry) -> Value {
-    let mut paths = Map::new();
-    for (group, version) in places(registry) {
-        let path = place(&group, &version);
-        let hash = hash(&Entry::of_version(registry, &group, &version));
-        paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}));
-    }
-    json!({ "paths": paths })
-}
-
-/// Names the content of a document without making it: built-in kinds change only with the program.
-fn hash(entries: &[Entry<'_>]) -> String {
-    let mut text = format!("{}{}", VERSION.2, env!("CARGO_PKG_VERSION"));
+/// Names what a document is made from: within one program, built-in kinds do not change.
+fn fingerprint(entries: &[Entry<'_>]) -> String {
+    let mut text = String::new();
     for entry in entries {
-        let _ = write!(text, " {} {} {} {}", entry.group, entry.version, entry.plural, entry.kind);
+        let _ = write!(text, "{} {} {} {} ", entry.group, entry.version, entry.plural, entry.kind);
         if let Source::Custom(document) = entry.source {
-            let _ = write!(text, " {document}");
+            let _ = write!(text, "{} ", digest_text(document.to_string().as_bytes()));
         }
     }
-    digest_text(&text)
+    text
 }
 
-fn digest_text(text: &str) -> String {
-    let digest = digest::digest(&digest::SHA256, text.as_bytes());
+fn digest_text(text: &[u8]) -> String {
+    let digest = digest::digest(&digest::SHA256, text);
     digest.as_ref().iter().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02X}");
         hex

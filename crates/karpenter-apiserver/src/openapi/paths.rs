@@ -216,7 +216,11 @@ fn operation(subject: Subject<'_>, verb: &str) -> Value {
     }
     let body = match verb {
         "post" | "put" => Some(content(&["*/*"], &schema)),
-        "patch" => Some(content(&PATCHES, &format!("{META}.Patch"))),
+        "patch" => {
+            // Strategic merge needs to know how lists merge, which only built-in kinds say.
+            let formats = if entry.is_custom() { &PATCHES[..3] } else { &PATCHES };
+            Some(content(formats, &format!("{META}.Patch")))
+        }
         "delete" | "deletecollection" => Some(content(&["*/*"], &format!("{META}.DeleteOptions"))),
         _ => None,
     };

@@ -8,6 +8,7 @@ mod crd;
 mod deletion;
 mod lists;
 mod network;
+mod openapi;
 mod patches;
 mod raw;
 mod restart;

@@ -71,6 +71,17 @@ impl World {
         headers: &[(&str, &str)],
         body: Vec<u8>,
     ) -> (u16, String) {
+        let (code, body) = self.bytes(method, path, headers, body).await;
+        (code, String::from_utf8(body).unwrap())
+    }
+
+    pub(crate) async fn bytes(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> (u16, Vec<u8>) {
         use http_body_util::BodyExt;
         use tower_service::Service;
         let mut request = http::Request::builder().method(method).uri(path);
@@ -81,7 +92,7 @@ impl World {
         let response = self.server.clone().call(request).await.unwrap();
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
-        (code, String::from_utf8(body.to_vec()).unwrap())
+        (code, body.to_vec())
     }
 }
 
