@@ -81,6 +81,20 @@ const LAYERS: &[Layer] = &[
     },
     // Runs controllers, whatever they decide.
     Layer { name: "karpenter-runtime", uses: Uses::Only(&["karpenter-environment"]), outside: None },
+    // Karpenter's own controllers: any provider, no provider in particular.
+    Layer {
+        name: "karpenter-controllers",
+        uses: Uses::Only(&[
+            "karpenter-api",
+            "karpenter-core",
+            "karpenter-environment",
+            "karpenter-kube",
+            "karpenter-provider",
+            "karpenter-quantity",
+            "karpenter-runtime",
+        ]),
+        outside: None,
+    },
     // A cluster's own scheduler, kubelets and controllers: they must not know that Karpenter exists.
     Layer {
         name: "karpenter-models",

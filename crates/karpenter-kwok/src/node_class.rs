@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use karpenter_api::GoDuration;
 use karpenter_api::crd::{CrdDocument, Scope, column};
 use karpenter_api::schema::{self, ConditionReason};
+use karpenter_provider::NodeClassObject;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -29,6 +30,12 @@ pub struct KWOKNodeClassStatus {
     /// Its conditions; the API server defaults them to ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
+}
+
+impl NodeClassObject for KWOKNodeClass {
+    fn conditions(&self) -> &[Condition] {
+        self.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
+    }
 }
 
 /// Returns the CustomResourceDefinition. Nothing reconciles the status: the API server fills in that the class is ready.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::catalog::InstanceType;
 
@@ -44,6 +45,12 @@ impl NodeClassKind {
     pub fn label(&self) -> String {
         format!("{}/{}", self.group, self.kind.to_lowercase())
     }
+}
+
+/// A NodeClass, as far as pools care.
+pub trait NodeClassObject {
+    /// Its status conditions; `Ready` says whether nodes can be launched with it.
+    fn conditions(&self) -> &[Condition];
 }
 
 /// A cloud.

@@ -4,13 +4,13 @@
 //! Since Kubernetes 1.35 resource versions of one kind may be compared as numbers; servers before that behave so too.
 
 use std::any::{Any, TypeId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::de::DeserializeOwned;
 
 use crate::key::Key;
@@ -29,13 +29,12 @@ impl<K> Kept for K where K: Resource<DynamicType = ()> + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Cache<K> {
     objects: BTreeMap<Key, Arc<K>>,
-    /// Uids of objects our own writes removed, until the watch says so too.
-    removed: BTreeSet<String>,
+    gone: Gone,
 }
 
 impl<K> Default for Cache<K> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), removed: BTreeSet::new() }
+        Self { objects: BTreeMap::new(), gone: Gone::default() }
     }
 }
 
@@ -71,7 +70,7 @@ impl<K: Kept> Cache<K> {
     /// Takes in an object as it is at its resourceVersion, unless something newer is known.
     pub(crate) fn observe(&mut self, object: K) -> Option<Change> {
         let key = Key::of(&object);
-        if object.meta().uid.as_ref().is_some_and(|uid| self.removed.contains(uid)) {
+        if object.meta().uid.as_ref().is_some_and(|uid| self.gone.contains(uid)) {
             return None;
         }
         if self.objects.get(&key).is_some_and(|known| !newer(&object, known)) {
@@ -84,9 +83,7 @@ impl<K: Kept> Cache<K> {
 
     /// Takes in that the watch saw an object go. A namesake made since stays.
     pub(crate) fn observe_deletion(&mut self, gone: &ObjectMeta) -> Option<Change> {
-        if let Some(uid) = &gone.uid {
-            self.removed.remove(uid);
-        }
+        self.gone.note(gone.uid.as_deref());
         let key = Key::of_meta(gone);
         let known = self.objects.get(&key)?;
         if known.meta().uid != gone.uid {
@@ -99,13 +96,12 @@ impl<K: Kept> Cache<K> {
     /// Takes in that our own write removed the object `key`.
     pub(crate) fn forget(&mut self, key: &Key) -> Option<Change> {
         let old = self.objects.remove(key)?;
-        self.removed.extend(old.meta().uid.clone());
+        self.gone.note(old.meta().uid.as_deref());
         Some(Change::new(key.clone(), Some(old), None))
     }
 
     /// Takes in a complete list made at `version`: whatever it lacks and is not newer than it is gone.
     pub(crate) fn observe_list(&mut self, listed: &BTreeSet<Key>, version: Option<u64>) -> Vec<Change> {
-        self.removed.clear();
         let gone: Vec<Key> = self
             .objects
             .iter()
@@ -113,9 +109,41 @@ impl<K: Kept> Cache<K> {
             .map(|(key, _)| key.clone())
             .collect();
         gone.into_iter()
-            .map(|key| (self.objects.remove(&key), key))
-            .map(|(old, key)| Change::new(key, old, None))
+            .map(|key| {
+                let old = self.objects.remove(&key);
+                self.gone.note(old.as_ref().and_then(|old| old.meta().uid.as_deref()));
+                Change::new(key, old, None)
+            })
             .collect()
+    }
+}
+
+/// How many deletions of a kind are remembered.
+const REMEMBERED: usize = 4096;
+
+/// Uids of objects that are gone for good. The answer to a write may arrive after the watch has told that the object is
+/// gone, and a list may be older than a deletion of our own: what is gone must not come back.
+#[derive(Debug, Default)]
+struct Gone {
+    uids: FxHashSet<Arc<str>>,
+    order: VecDeque<Arc<str>>,
+}
+
+impl Gone {
+    fn contains(&self, uid: &str) -> bool {
+        self.uids.contains(uid)
+    }
+
+    fn note(&mut self, uid: Option<&str>) {
+        let Some(uid) = uid.filter(|uid| !self.contains(uid)) else { return };
+        let uid: Arc<str> = uid.into();
+        self.order.push_back(Arc::clone(&uid));
+        self.uids.insert(uid);
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.uids.remove(&oldest);
+        }
     }
 }
 

@@ -158,6 +158,7 @@ impl<R> Outcome<R> {
 #[derive(Default)]
 pub struct Watches {
     pub(crate) watches: Vec<Watch>,
+    read: Vec<TypeId>,
 }
 
 impl Watches {
@@ -181,8 +182,13 @@ impl Watches {
         self.watches.push(Watch::new::<K, V>(None, keep));
     }
 
+    /// Reads what another controller of the runtime watches.
+    pub fn reads<V: Kept>(&mut self) {
+        self.read.push(TypeId::of::<V>());
+    }
+
     pub(crate) fn kinds(&self) -> Vec<TypeId> {
-        self.watches.iter().map(Watch::kind).collect()
+        self.watches.iter().map(Watch::kind).chain(self.read.iter().copied()).collect()
     }
 }
 

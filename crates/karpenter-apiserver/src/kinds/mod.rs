@@ -92,6 +92,8 @@ pub(crate) fn prepare_create(core: &Core, resource: &Resource, object: &mut Valu
         }
     }
     if resource.is_custom() {
+        // What was dropped may have a default: a status that says the object is ready, for one.
+        crate::schema::apply_defaults(object, resource.schema());
         return;
     }
     defaults::apply(&resource.name, object);

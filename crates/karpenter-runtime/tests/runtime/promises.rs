@@ -297,3 +297,56 @@ async fn a_refused_write_holds_back_what_comes_after_it() {
         assert_eq!(world.names().await, expected, "tolerant: {tolerant}");
     }
 }
+
+/// Lets go of ConfigMaps that are being deleted, and writes down how many it knows.
+struct Releaser {
+    known: Arc<Mutex<usize>>,
+}
+
+impl Controller for Releaser {
+    type Request = Infallible;
+    type Reply = Infallible;
+
+    fn name(&self) -> &'static str {
+        "releaser"
+    }
+
+    fn watches(&self, watches: &mut Watches) {
+        watches.add::<ConfigMap>();
+    }
+
+    fn wake(&mut self, change: &Change, caches: &Caches, wakes: &mut Wakes) {
+        *self.known.lock().unwrap() = caches.of::<ConfigMap>().in_namespace("default").count();
+        wakes.wake(change.key().clone());
+    }
+
+    fn reconcile(&mut self, key: &Key, view: &View<'_>) -> Outcome<Infallible> {
+        let object = view.caches.of::<ConfigMap>().get(key);
+        if object.is_none_or(|object| object.metadata.deletion_timestamp.is_none()) {
+            return Outcome::done();
+        }
+        let release = Write::merge_patch::<ConfigMap>(key, json!({"metadata": {"finalizers": null}}));
+        // The second write makes the answer to the first arrive after the watch has told that the object is gone.
+        Outcome::done()
+            .then(release.tolerating(404))
+            .then(Write::create(&config_map("after")).tolerating(409))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_does_not_come_back() {
+    let world = World::new(1);
+    let mut held = config_map("held");
+    held.metadata.finalizers = Some(vec!["example.com/hold".into()]);
+    world.config_maps().create(&PostParams::default(), &held).await.unwrap();
+    let mut runtime = world.runtime();
+    let known = Arc::new(Mutex::new(0));
+    runtime.add(Releaser { known: known.clone() });
+    let meddling = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        world.config_maps().delete("held", &DeleteParams::default()).await.unwrap();
+    };
+    tokio::join!(run_for(runtime, 60), meddling);
+    assert_eq!(world.names().await, ["after"]);
+    assert_eq!(*known.lock().unwrap(), 1);
+}

@@ -1,0 +1,63 @@
+//! Karpenter's controllers: they look at the cluster, have the core decide, and say what to write.
+//!
+//! Every controller is a [`karpenter_runtime::Controller`]: synchronous, without I/O, returning effects. What it knows lies in the runtime's
+//! caches and in the shared [`state`]; what it asks of the cloud goes through [`cloud`]. Start at [`Karpenter::install`].
+
+mod cloud;
+mod conditions;
+mod events;
+mod node;
+mod node_class;
+mod nodeclaim;
+mod nodepool;
+mod observed;
+mod patches;
+mod provisioning;
+mod state;
+
+use std::sync::Arc;
+
+use karpenter_core::SolverOptions;
+use karpenter_provider::{NodeClassObject, Provider};
+use karpenter_runtime::{Kind, Runtime};
+
+pub use node_class::{NodeClasses, Readiness};
+pub use nodeclaim::FINALIZER;
+pub use observed::ObservedPod;
+pub use provisioning::{BatchSettings, Computing};
+pub use state::{Shared, SharedState};
+
+/// How Karpenter is set up.
+#[derive(Clone)]
+pub struct Karpenter {
+    /// Where machines come from.
+    pub provider: Arc<dyn Provider>,
+    /// Settings of the solver.
+    pub solver: SolverOptions,
+    /// How long pods are collected before planning.
+    pub batching: BatchSettings,
+    /// Where plans are computed.
+    pub computing: Computing,
+}
+
+impl Karpenter {
+    /// Adds all controllers to `runtime`. `C` is the provider's NodeClass.
+    pub fn install<C: Kind + NodeClassObject>(&self, runtime: &mut Runtime) -> Shared {
+        let rules = self.provider.label_rules();
+        let classes = self.provider.node_classes();
+        let state = SharedState::new(&rules);
+        let node_classes = NodeClasses::default();
+        runtime.add(state::StateKeeper::new(state.clone(), &rules));
+        runtime.add(node_class::NodeClassKeeper::<C>::new(node_classes.clone(), runtime.handle()));
+        runtime.add(nodepool::NodePools::new(state.clone(), rules.clone(), classes, node_classes));
+        let planner = provisioning::Planner::new(self.provider.clone(), self.computing);
+        let provisioner =
+            provisioning::Provisioner::new(state.clone(), rules, self.solver.clone(), self.batching);
+        runtime.add_with(provisioner, move |request| planner.plan(request));
+        let cloud = || cloud::handler(self.provider.clone());
+        runtime.add_with(nodeclaim::Lifecycle::new(state.clone(), classes), cloud());
+        runtime.add_with(nodeclaim::GarbageCollection::new(state.clone()), cloud());
+        runtime.add_with(node::Termination::new(state.clone(), classes), cloud());
+        state
+    }
+}

@@ -1,0 +1,127 @@
+//! Pods as the controllers remember them: what the core needs, and what draining needs; nothing else is kept.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karpenter_api::LabelRules;
+use karpenter_api::annotations::{BUFFER_FAKE_POD, DISRUPTION_COST, DO_NOT_DISRUPT, POD_DELETION_COST};
+use karpenter_core::cluster;
+use karpenter_kube::Interner;
+use karpenter_kube::pod::{is_provisionable, pod, refusal};
+
+/// Annotations of pods that mean something here.
+const KEPT_ANNOTATIONS: &[&str] = &[BUFFER_FAKE_POD, DISRUPTION_COST, DO_NOT_DISRUPT, POD_DELETION_COST];
+/// Priority classes whose pods leave a node last.
+const CRITICAL: &[&str] = &["system-cluster-critical", "system-node-critical"];
+/// How long a pod gets to stop when it does not say.
+const DEFAULT_GRACE_SECONDS: i64 = 30;
+
+/// A pod, reduced to what matters here.
+#[derive(Debug)]
+pub struct ObservedPod {
+    metadata: ObjectMeta,
+    /// The pod as the core sees it, or why the core cannot work with it.
+    pub pod: Result<Arc<cluster::Pod>, String>,
+    /// The node it is bound to.
+    pub node: Option<Arc<str>>,
+    /// Whether it waits for a node that Karpenter should provide.
+    pub provisionable: bool,
+    /// Why Karpenter will not provide for it although it waits.
+    pub refusal: Option<String>,
+    /// When it started.
+    pub started: Option<Timestamp>,
+    /// When it must be gone, if it is being deleted.
+    pub deletion: Option<Timestamp>,
+    /// How many seconds it gets to stop.
+    pub grace_seconds: i64,
+    /// Whether it leaves a node last.
+    pub critical: bool,
+}
+
+impl k8s_openapi::Resource for ObservedPod {
+    const API_VERSION: &'static str = Pod::API_VERSION;
+    const GROUP: &'static str = Pod::GROUP;
+    const KIND: &'static str = Pod::KIND;
+    const VERSION: &'static str = Pod::VERSION;
+    const URL_PATH_SEGMENT: &'static str = Pod::URL_PATH_SEGMENT;
+    type Scope = <Pod as k8s_openapi::Resource>::Scope;
+}
+
+impl k8s_openapi::Metadata for ObservedPod {
+    type Ty = ObjectMeta;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl ObservedPod {
+    /// Its UID.
+    pub fn uid(&self) -> &str {
+        self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it has run to its end.
+    pub fn is_terminal(&self) -> bool {
+        self.pod.as_ref().is_ok_and(|pod| pod.phase == cluster::PodPhase::Terminal)
+    }
+}
+
+/// Makes observed pods; pods that look alike share their parts.
+#[derive(Clone)]
+pub(crate) struct PodObserver {
+    rules: Arc<LabelRules>,
+    interner: Arc<Mutex<Interner>>,
+}
+
+impl PodObserver {
+    /// An observer that reads labels by `rules`.
+    pub(crate) fn new(rules: Arc<LabelRules>) -> Self {
+        Self { rules, interner: Arc::default() }
+    }
+
+    /// Reduces a pod to what matters. Whether it refuses disruption at a given moment is asked later, from its annotations.
+    pub(crate) fn observe(&self, object: Pod) -> ObservedPod {
+        let mut interner = self.interner.lock().unwrap_or_else(PoisonError::into_inner);
+        let converted = pod(&object, Timestamp::UNIX_EPOCH, &self.rules, &mut interner);
+        let spec = object.spec.as_ref();
+        let node = spec.and_then(|spec| spec.node_name.as_deref()).filter(|name| !name.is_empty());
+        let provisionable = is_provisionable(&object);
+        let class = spec.and_then(|spec| spec.priority_class_name.as_deref()).unwrap_or_default();
+        ObservedPod {
+            pod: converted.map(Arc::new).map_err(|error| error.to_string()),
+            node: node.map(|name| interner.string(name)),
+            provisionable,
+            refusal: if provisionable { spec.and_then(|spec| refusal(spec, &self.rules)) } else { None },
+            started: object.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
+            deletion: object.metadata.deletion_timestamp.as_ref().map(|time| time.0),
+            grace_seconds: spec
+                .and_then(|spec| spec.termination_grace_period_seconds)
+                .unwrap_or(DEFAULT_GRACE_SECONDS),
+            critical: CRITICAL.contains(&class),
+            metadata: trimmed(object.metadata),
+        }
+    }
+}
+
+/// Only what identifies the pod, and the annotations that mean something here. Labels are in the core's pod.
+fn trimmed(metadata: ObjectMeta) -> ObjectMeta {
+    let annotations = metadata.annotations.map(|mut annotations| {
+        annotations.retain(|key, _| KEPT_ANNOTATIONS.contains(&key.as_str()));
+        annotations
+    });
+    ObjectMeta {
+        name: metadata.name,
+        namespace: metadata.namespace,
+        uid: metadata.uid,
+        resource_version: metadata.resource_version,
+        annotations: annotations.filter(|annotations| !annotations.is_empty()),
+        ..ObjectMeta::default()
+    }
+}

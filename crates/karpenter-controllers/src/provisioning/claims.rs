@@ -1,0 +1,94 @@
+//! A planned NodeClaim as an object.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use karpenter_api::annotations::{MIN_VALUES_RELAXED, NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
+use karpenter_api::labels::{INSTANCE_TYPE, NODEPOOL, node_class_label};
+use karpenter_api::nodeclaim::{NodeClaimSpec, ResourceRequirements};
+use karpenter_api::{NodeClaim, NodePool, Requirement, hash};
+use karpenter_core::plan::ClaimPlan;
+use karpenter_core::requirements;
+
+/// The claim that `plan` asks for, named `name`.
+pub(crate) fn node_claim(plan: &ClaimPlan, pool: &NodePool, name: String) -> NodeClaim {
+    let template = &pool.spec.template.spec;
+    let requests =
+        plan.requests.iter().map(|(name, amount)| (name.to_owned(), Quantity(amount.to_string()))).collect();
+    NodeClaim {
+        metadata: ObjectMeta {
+            name: Some(name),
+            labels: Some(labels(plan, pool)),
+            annotations: Some(annotations(plan, pool)),
+            owner_references: Some(vec![owner(pool)]),
+            ..ObjectMeta::default()
+        },
+        spec: NodeClaimSpec {
+            taints: template.taints.clone(),
+            startup_taints: template.startup_taints.clone(),
+            requirements: requirements(plan),
+            resources: Some(ResourceRequirements { requests: Some(requests) }),
+            node_class_ref: template.node_class_ref.clone(),
+            termination_grace_period: template.termination_grace_period.clone(),
+            expire_after: template.expire_after.clone(),
+        },
+        status: None,
+    }
+}
+
+/// The pool's labels, those that tie the claim to pool and class, and every requirement that leaves one value.
+fn labels(plan: &ClaimPlan, pool: &NodePool) -> BTreeMap<String, String> {
+    let template = pool.spec.template.metadata.as_ref();
+    let mut labels = template.and_then(|metadata| metadata.labels.clone()).unwrap_or_default();
+    for requirement in &plan.requirements {
+        if let (requirements::Operator::In, [value]) = (requirement.operator, requirement.values.as_slice()) {
+            labels.insert(requirement.key.to_string(), value.to_string());
+        }
+    }
+    let class = &pool.spec.template.spec.node_class_ref;
+    labels.insert(NODEPOOL.to_owned(), pool.metadata.name.clone().unwrap_or_default());
+    labels.insert(node_class_label(&class.group, &class.kind), class.name.clone());
+    labels
+}
+
+fn annotations(plan: &ClaimPlan, pool: &NodePool) -> BTreeMap<String, String> {
+    let template = pool.spec.template.metadata.as_ref();
+    let mut annotations = template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default();
+    annotations.insert(NODEPOOL_HASH.to_owned(), hash::nodepool_hash(pool));
+    annotations.insert(NODEPOOL_HASH_VERSION.to_owned(), hash::NODEPOOL_HASH_VERSION.to_owned());
+    annotations.insert(MIN_VALUES_RELAXED.to_owned(), plan.min_values_relaxed.to_string());
+    annotations
+}
+
+fn owner(pool: &NodePool) -> OwnerReference {
+    OwnerReference {
+        api_version: "karpenter.sh/v1".to_owned(),
+        kind: "NodePool".to_owned(),
+        name: pool.metadata.name.clone().unwrap_or_default(),
+        uid: pool.metadata.uid.clone().unwrap_or_default(),
+        block_owner_deletion: Some(true),
+        controller: None,
+    }
+}
+
+/// The plan's requirements, with the instance types that were found to carry the pods.
+fn requirements(plan: &ClaimPlan) -> Vec<Requirement> {
+    let mut lines: Vec<Requirement> =
+        plan.requirements.iter().filter(|line| &*line.key != INSTANCE_TYPE).map(written).collect();
+    let types = plan.instance_types.iter().map(|found| found.name.to_string());
+    let min_values =
+        plan.requirements.iter().find(|line| &*line.key == INSTANCE_TYPE).and_then(|line| line.min_values);
+    let mut line = Requirement::new(INSTANCE_TYPE, karpenter_api::Operator::In, types);
+    line.min_values = min_values.map(i64::from);
+    lines.push(line);
+    lines.sort_by(|a, b| a.key.cmp(&b.key));
+    lines
+}
+
+fn written(line: &requirements::Requirement) -> Requirement {
+    let operator = karpenter_api::Operator::from(line.operator.to_string());
+    let mut written = Requirement::new(&*line.key, operator, line.values.iter().map(ToString::to_string));
+    written.min_values = line.min_values.map(i64::from);
+    written
+}

@@ -1,0 +1,267 @@
+//! Pods that wait become NodeClaims: collects pods for a moment, has the core plan for all of them, creates what the plan asks for.
+
+mod batch;
+mod claims;
+mod plan;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::condition::READY;
+use karpenter_api::{NodeClaim, NodePool};
+use karpenter_core::cluster::ClusterSnapshot;
+use karpenter_core::plan::{ClaimPlan, ProvisioningPlan};
+use karpenter_kube::node_pool::{is_dynamic, node_pool};
+use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches, Write};
+
+pub(crate) use batch::Batch;
+pub use batch::BatchSettings;
+pub(crate) use claims::node_claim;
+pub use plan::Computing;
+pub(crate) use plan::{PlanReply, PlanRequest, Planner};
+
+use crate::events::{EventType, Events};
+use crate::observed::ObservedPod;
+use crate::state::Shared;
+
+/// How long the next plan waits for claims of the last one to be launched: until then nobody knows what they will be.
+const LAUNCHES_AWAITED: Duration = Duration::from_secs(10);
+/// How often a plan is tried again while pods have no place.
+const AGAIN: Duration = Duration::from_secs(10);
+/// For how long a pod is not told again why it has no place.
+const FAILURE_REPEATED: Duration = Duration::from_mins(5);
+/// Pods told per plan where they will go; a thousand events help nobody.
+const NOMINATIONS_TOLD: usize = 10;
+
+/// The provisioner.
+pub(crate) struct Provisioner {
+    state: Shared,
+    rules: karpenter_api::LabelRules,
+    options: karpenter_core::SolverOptions,
+    batch: Batch,
+    reply: Option<PlanReply>,
+    /// UIDs of pods that were planned onto a claim, and the claim's name.
+    planned: BTreeMap<Arc<str>, String>,
+    events: Events,
+}
+
+impl Provisioner {
+    /// A provisioner that plans from `state`.
+    pub(crate) fn new(
+        state: Shared,
+        rules: karpenter_api::LabelRules,
+        options: karpenter_core::SolverOptions,
+        batching: BatchSettings,
+    ) -> Self {
+        Self {
+            state,
+            rules,
+            options,
+            batch: Batch::new(batching),
+            reply: None,
+            planned: BTreeMap::new(),
+            events: Events::default(),
+        }
+    }
+
+    /// What to plan: the state now, without pods whose claim is still being launched.
+    fn request(&self, view: &View<'_>) -> Option<PlanRequest> {
+        let state = self.state.lock();
+        let mut snapshot = state.snapshot();
+        let launching: Vec<&str> =
+            state.launching().filter_map(|claim| claim.metadata.name.as_deref()).collect();
+        let awaited =
+            |uid: &Arc<str>| self.planned.get(uid).is_some_and(|claim| launching.contains(&claim.as_str()));
+        snapshot.pending.retain(|pod| !awaited(&pod.id.uid));
+        if snapshot.pending.is_empty() && !has_leaving_pods(&snapshot) {
+            return None;
+        }
+        let pools = self.add_pools(&mut snapshot, view.caches);
+        Some(PlanRequest { snapshot, pools, options: self.options.clone() })
+    }
+
+    /// Adds the pools that may get nodes.
+    fn add_pools(&self, snapshot: &mut ClusterSnapshot, caches: &Caches) -> Vec<Arc<NodePool>> {
+        let mut usable = Vec::new();
+        for (key, pool) in caches.of::<NodePool>().iter() {
+            if !is_dynamic(pool) || !is_ready(pool) {
+                continue;
+            }
+            match node_pool(pool, &self.rules) {
+                Ok(converted) => {
+                    snapshot.node_pools.push(Arc::new(converted));
+                    usable.push(Arc::clone(pool));
+                }
+                Err(error) => tracing::warn!("NodePool {key} is left out: {error}"),
+            }
+        }
+        usable
+    }
+
+    /// The writes that a plan asks for.
+    fn carry_out(&mut self, reply: PlanReply, view: &View<'_>) -> Outcome<PlanRequest> {
+        let PlanReply { plan, pools, left_out } = reply;
+        for (pool, error) in left_out {
+            tracing::warn!("NodePool {pool} is left out: {error}");
+        }
+        self.planned.clear();
+        let mut creations = Vec::new();
+        let mut events = Vec::new();
+        for claim in &plan.claims {
+            let Some(pool) =
+                pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(&*claim.node_pool))
+            else {
+                continue;
+            };
+            let name = format!("{}-{}", claim.node_pool, view.environment.suffix());
+            for pod in &claim.pods {
+                self.planned.insert(plan.pods[*pod as usize].id.uid.clone(), name.clone());
+            }
+            events.extend(self.nominations(
+                claim,
+                &name,
+                &plan,
+                view,
+                NOMINATIONS_TOLD.saturating_sub(events.len()),
+            ));
+            creations.push(Write::create(&node_claim(claim, pool, name)));
+        }
+        if !creations.is_empty() {
+            tracing::info!(
+                nodeclaims = creations.len(),
+                pods = plan.pods.len(),
+                price = plan.price(),
+                "computed new nodeclaim(s) to fit pod(s)"
+            );
+        }
+        events.extend(self.failures(&plan, view));
+        let outcome = Outcome::done().then_all(creations).then_all(events);
+        if plan.unschedulable.is_empty() { outcome } else { outcome.again(AGAIN) }
+    }
+
+    fn nominations(
+        &mut self,
+        claim: &ClaimPlan,
+        name: &str,
+        plan: &ProvisioningPlan,
+        view: &View<'_>,
+        most: usize,
+    ) -> Vec<Write> {
+        let pods = view.caches.of::<ObservedPod>();
+        let message = format!("Pod should schedule on: nodeclaim/{name}");
+        claim
+            .pods
+            .iter()
+            .take(most)
+            .filter_map(|pod| {
+                let id = &plan.pods[*pod as usize].id;
+                let pod = pods.get(&Key::namespaced(&id.namespace, &id.name))?;
+                self.events.tell(&**pod, EventType::Normal, "Nominated", &message, view.now, view.environment)
+            })
+            .collect()
+    }
+
+    fn failures(&mut self, plan: &ProvisioningPlan, view: &View<'_>) -> Vec<Write> {
+        let pods = view.caches.of::<ObservedPod>();
+        let without_place = plan.unschedulable.iter().map(|(pod, reason)| (*pod, reason.to_string()));
+        let ignored = plan.ignored.iter().map(|(pod, reason)| (*pod, reason.to_string()));
+        without_place
+            .chain(ignored)
+            .filter_map(|(pod, reason)| {
+                let id = &plan.pods[pod as usize].id;
+                let pod = pods.get(&Key::namespaced(&id.namespace, &id.name))?;
+                let message = format!("Failed to schedule pod, {reason}");
+                self.events.tell_every(
+                    FAILURE_REPEATED,
+                    &**pod,
+                    EventType::Warning,
+                    "FailedScheduling",
+                    &message,
+                    view.now,
+                    view.environment,
+                )
+            })
+            .collect()
+    }
+
+    /// Whether a change may make a new plan necessary.
+    fn concerns(change: &Change) -> bool {
+        if let Some(delta) = change.of::<ObservedPod>() {
+            return delta.new.is_some_and(|pod| pod.provisionable)
+                && !delta.old.is_some_and(|pod| pod.provisionable);
+        }
+        if let Some(delta) = change.of::<NodeClaim>() {
+            let leaving = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
+            return delta.new.is_none_or(leaving) && !delta.old.is_some_and(leaving);
+        }
+        if let Some(delta) = change.of::<Node>() {
+            let leaving = |node: &Node| node.metadata.deletion_timestamp.is_some();
+            return delta.new.is_none_or(leaving) && !delta.old.is_some_and(leaving);
+        }
+        change.of::<NodePool>().is_some()
+    }
+}
+
+impl Controller for Provisioner {
+    type Request = PlanRequest;
+    type Reply = PlanReply;
+
+    fn name(&self) -> &'static str {
+        "provisioner"
+    }
+
+    fn watches(&self, watches: &mut Watches) {
+        watches.add::<NodePool>();
+        watches.reads::<ObservedPod>();
+        watches.reads::<NodeClaim>();
+        watches.reads::<Node>();
+    }
+
+    fn begin(&mut self, _: &Caches, wakes: &mut Wakes) {
+        wakes.wake(Key::everything());
+    }
+
+    fn wake(&mut self, change: &Change, _: &Caches, wakes: &mut Wakes) {
+        if Self::concerns(change) {
+            self.batch.stir();
+            wakes.wake(Key::everything());
+        } else if change.of::<NodeClaim>().is_some() {
+            // A launch that was waited for may be done.
+            wakes.wake(Key::everything());
+        }
+    }
+
+    fn reconcile(&mut self, _: &Key, view: &View<'_>) -> Outcome<PlanRequest> {
+        if let Some(reply) = self.reply.take() {
+            return self.carry_out(reply, view);
+        }
+        if let Some(wait) = self.batch.wait(view.now) {
+            return Outcome::after(wait);
+        }
+        if let Some(wait) = self.batch.patience(view.now, LAUNCHES_AWAITED)
+            && self.state.lock().launching().next().is_some()
+        {
+            return Outcome::after(wait);
+        }
+        self.batch.close();
+        match self.request(view) {
+            Some(request) => Outcome::done().then(Effect::Request(request)),
+            None => Outcome::done(),
+        }
+    }
+
+    fn hear(&mut self, _: &Key, reply: PlanReply, _: &View<'_>) {
+        self.reply = Some(reply);
+    }
+}
+
+fn has_leaving_pods(snapshot: &ClusterSnapshot) -> bool {
+    snapshot.nodes.iter().any(|node| node.deleting && node.pods.iter().any(|pod| pod.is_reschedulable()))
+}
+
+fn is_ready(pool: &NodePool) -> bool {
+    let conditions = pool.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == READY && condition.status == "True")
+}

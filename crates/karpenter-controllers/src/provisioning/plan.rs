@@ -1,0 +1,91 @@
+//! Answers the provisioner's question: asks the provider what can be bought, then has the core plan.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use karpenter_api::NodePool;
+use karpenter_core::catalog::Catalog;
+use karpenter_core::cluster::ClusterSnapshot;
+use karpenter_core::plan::ProvisioningPlan;
+use karpenter_core::{SolverOptions, plan_provisioning};
+use karpenter_provider::{CatalogError, Provider};
+
+/// Where plans are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Computing {
+    /// On a thread of its own, so that the controllers go on meanwhile.
+    Aside,
+    /// In place: a simulation must not depend on how fast a thread is.
+    InPlace,
+}
+
+/// What is to be planned.
+pub(crate) struct PlanRequest {
+    /// The cluster.
+    pub(crate) snapshot: ClusterSnapshot,
+    /// Its pools, as objects.
+    pub(crate) pools: Vec<Arc<NodePool>>,
+    /// Settings of the solver.
+    pub(crate) options: SolverOptions,
+}
+
+/// A plan, and the pools it is about.
+pub(crate) struct PlanReply {
+    /// The plan.
+    pub(crate) plan: ProvisioningPlan,
+    /// The pools it was made with.
+    pub(crate) pools: Vec<Arc<NodePool>>,
+    /// Pools whose instance types are not known.
+    pub(crate) left_out: Vec<(String, CatalogError)>,
+}
+
+/// Plans.
+#[derive(Clone)]
+pub(crate) struct Planner {
+    provider: Arc<dyn Provider>,
+    computing: Computing,
+}
+
+impl Planner {
+    /// A planner that buys from `provider`.
+    pub(crate) fn new(provider: Arc<dyn Provider>, computing: Computing) -> Self {
+        Self { provider, computing }
+    }
+
+    /// Plans.
+    pub(crate) fn plan(&self, request: PlanRequest) -> BoxFuture<'static, PlanReply> {
+        let planner = self.clone();
+        async move {
+            let PlanRequest { mut snapshot, mut pools, options } = request;
+            let (catalog, left_out) = planner.catalog(&pools).await;
+            let known = |name: &str| catalog.by_pool.contains_key(name);
+            snapshot.node_pools.retain(|pool| known(&pool.name));
+            pools.retain(|pool| pool.metadata.name.as_deref().is_some_and(known));
+            let compute = move || plan_provisioning(&snapshot, &catalog, &options);
+            let plan = match planner.computing {
+                Computing::InPlace => compute(),
+                Computing::Aside => match tokio::task::spawn_blocking(compute).await {
+                    Ok(plan) => plan,
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                },
+            };
+            PlanReply { plan, pools, left_out }
+        }
+        .boxed()
+    }
+
+    async fn catalog(&self, pools: &[Arc<NodePool>]) -> (Catalog, Vec<(String, CatalogError)>) {
+        let mut by_pool = BTreeMap::new();
+        let mut left_out = Vec::new();
+        for pool in pools {
+            let name = pool.metadata.name.clone().unwrap_or_default();
+            match self.provider.instance_types(Arc::clone(pool)).await {
+                Ok(types) => drop(by_pool.insert(Arc::from(name), types)),
+                Err(error) => left_out.push((name, error)),
+            }
+        }
+        (Catalog { by_pool }, left_out)
+    }
+}

@@ -1,0 +1,358 @@
+//! The cluster between decisions: every change enters here first, every plan starts from a snapshot of it.
+//!
+//! Nodes and NodeClaims are seen together: they belong to one machine when they carry its provider id. A claim without a node
+//! stands for the node it will become. Start at [`Shared`] and [`StateKeeper`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use karpenter_api::{LabelRules, NodeClaim};
+use karpenter_core::cluster::{Cluster, ClusterSnapshot, Event};
+use karpenter_kube::node::Machine;
+use karpenter_kube::{Interner, daemon_set, disruption_budget, namespace, node, volume};
+use karpenter_runtime::{Caches, Change, Controller, Key, Outcome, View, Wakes, Watches};
+
+use crate::observed::{ObservedPod, PodObserver};
+
+/// The state, shared by all controllers of one process. They run one after the other, so nobody ever waits.
+pub type Shared = Arc<SharedState>;
+
+/// See [`Shared`].
+pub struct SharedState(Mutex<State>);
+
+impl SharedState {
+    /// An empty state that reads labels by `rules`.
+    pub fn new(rules: &LabelRules) -> Shared {
+        Arc::new(Self(Mutex::new(State::new(rules))))
+    }
+
+    /// Returns the state.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known of the cluster.
+pub struct State {
+    cluster: Cluster,
+    base: ClusterSnapshot,
+    interner: Interner,
+    rules: LabelRules,
+    claims: BTreeMap<String, Arc<NodeClaim>>,
+    nodes: BTreeMap<String, Arc<Node>>,
+    csi_nodes: BTreeMap<String, Arc<CSINode>>,
+    /// Provider id to the names of the claims and nodes that carry it.
+    claims_of: BTreeMap<String, BTreeSet<String>>,
+    nodes_of: BTreeMap<String, BTreeSet<String>>,
+    daemon_sets: BTreeMap<Key, karpenter_core::cluster::DaemonSet>,
+    budgets: BTreeMap<Key, karpenter_core::cluster::DisruptionBudget>,
+    pods_on: BTreeMap<Arc<str>, BTreeSet<Key>>,
+}
+
+impl State {
+    fn new(rules: &LabelRules) -> Self {
+        let base = ClusterSnapshot {
+            label_rules: Arc::new(karpenter_kube::labels::label_rules(rules)),
+            ..ClusterSnapshot::default()
+        };
+        Self {
+            cluster: Cluster::default(),
+            base,
+            interner: Interner::default(),
+            rules: rules.clone(),
+            claims: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            csi_nodes: BTreeMap::new(),
+            claims_of: BTreeMap::new(),
+            nodes_of: BTreeMap::new(),
+            daemon_sets: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+            pods_on: BTreeMap::new(),
+        }
+    }
+
+    /// The picture as it is now, without NodePools, which the caller adds.
+    pub fn snapshot(&self) -> ClusterSnapshot {
+        let mut snapshot = self.cluster.snapshot(&self.base);
+        snapshot.daemon_sets = self.daemon_sets.values().cloned().collect();
+        snapshot.disruption_budgets = self.budgets.values().cloned().collect();
+        snapshot
+    }
+
+    /// Claims that have been created and not launched yet.
+    pub fn launching(&self) -> impl Iterator<Item = &Arc<NodeClaim>> {
+        self.claims
+            .values()
+            .filter(|claim| provider_id(claim).is_none() && claim.metadata.deletion_timestamp.is_none())
+    }
+
+    /// Names of the nodes with this provider id.
+    pub fn nodes_of(&self, provider_id: &str) -> Vec<String> {
+        self.nodes_of.get(provider_id).into_iter().flatten().cloned().collect()
+    }
+
+    /// Names of the claims with this provider id.
+    pub fn claims_of(&self, provider_id: &str) -> Vec<String> {
+        self.claims_of.get(provider_id).into_iter().flatten().cloned().collect()
+    }
+
+    /// Keys of the pods bound to a node.
+    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &Key> {
+        self.pods_on.get(node).into_iter().flatten()
+    }
+
+    /// The claims of all pools.
+    pub fn claims(&self) -> impl Iterator<Item = &Arc<NodeClaim>> {
+        self.claims.values()
+    }
+
+    /// A node by its name.
+    pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
+        self.nodes.get(name)
+    }
+
+    fn apply(&mut self, change: &Change, caches: &Caches) {
+        let key = change.key();
+        if let Some(delta) = change.of::<ObservedPod>() {
+            self.apply_pod(key, delta.old, delta.new);
+        } else if let Some(delta) = change.of::<Node>() {
+            put(&mut self.nodes, key.name(), caches.of::<Node>().get(key));
+            self.index(
+                key,
+                delta.old.and_then(node_provider_id),
+                delta.new.and_then(node_provider_id),
+                Side::Node,
+            );
+        } else if let Some(delta) = change.of::<NodeClaim>() {
+            put(&mut self.claims, key.name(), caches.of::<NodeClaim>().get(key));
+            self.index(key, delta.old.and_then(provider_id), delta.new.and_then(provider_id), Side::Claim);
+        } else if change.of::<CSINode>().is_some() {
+            put(&mut self.csi_nodes, key.name(), caches.of::<CSINode>().get(key));
+            self.refresh_node(key.name());
+        } else {
+            self.apply_base(change);
+        }
+    }
+
+    fn apply_pod(&mut self, key: &Key, old: Option<&ObservedPod>, new: Option<&ObservedPod>) {
+        if let Some(node) = old.and_then(|pod| pod.node.as_ref()) {
+            unfile(&mut self.pods_on, node, key);
+        }
+        if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid() != old.uid())) {
+            self.cluster.apply(Event::PodGone { uid: gone.uid().into() });
+        }
+        let Some(new) = new else { return };
+        if let Some(node) = &new.node {
+            self.pods_on.entry(node.clone()).or_default().insert(key.clone());
+        }
+        let event = match (&new.pod, &new.node) {
+            (Ok(pod), Some(node)) if !new.is_terminal() => Event::PodBound(pod.clone(), node.clone()),
+            (Ok(pod), None) if new.provisionable && new.refusal.is_none() && !new.is_terminal() => {
+                Event::PodPending(pod.clone())
+            }
+            _ => Event::PodGone { uid: new.uid().into() },
+        };
+        self.cluster.apply(event);
+    }
+
+    /// Files an object under its provider id and looks at both sides of that machine again.
+    fn index(&mut self, key: &Key, old: Option<&str>, new: Option<&str>, side: Side) {
+        let index = match side {
+            Side::Claim => &mut self.claims_of,
+            Side::Node => &mut self.nodes_of,
+        };
+        if let Some(id) = old.filter(|old| Some(*old) != new) {
+            unfile(index, id, key.name());
+        }
+        if let Some(id) = new {
+            index.entry(id.to_owned()).or_default().insert(key.name().to_owned());
+        }
+        match side {
+            Side::Claim => self.refresh_claim(key.name()),
+            Side::Node => self.refresh_node(key.name()),
+        }
+        for id in [old, new].into_iter().flatten() {
+            for claim in self.claims_of(id) {
+                self.refresh_claim(&claim);
+            }
+            for node in self.nodes_of(id) {
+                self.refresh_node(&node);
+            }
+        }
+    }
+
+    /// A claim stands for its node while there is none.
+    fn refresh_claim(&mut self, name: &str) {
+        let alone = self
+            .claims
+            .get(name)
+            .filter(|claim| provider_id(claim).is_some_and(|id| !self.nodes_of.contains_key(id)));
+        match alone.cloned() {
+            Some(claim) => self.enter(Machine::Launched(&claim), None),
+            None if !self.nodes.contains_key(name) => {
+                self.cluster.apply(Event::NodeGone { name: name.into() });
+            }
+            None => {}
+        }
+    }
+
+    fn refresh_node(&mut self, name: &str) {
+        let Some(node) = self.nodes.get(name).cloned() else {
+            self.cluster.apply(Event::NodeGone { name: name.into() });
+            return;
+        };
+        let claim = node_provider_id(&node).and_then(|id| self.claims_of.get(id)).and_then(BTreeSet::first);
+        let claim = claim.and_then(|name| self.claims.get(name)).cloned();
+        let limits = self.csi_nodes.get(name).cloned();
+        match &claim {
+            Some(claim) => self.enter(Machine::Joined(claim, &node), limits.as_deref()),
+            None => self.enter(Machine::Unmanaged(&node), limits.as_deref()),
+        }
+    }
+
+    fn enter(&mut self, machine: Machine<'_>, limits: Option<&CSINode>) {
+        match node::node(machine, limits, &mut self.interner) {
+            Ok(node) => self.cluster.apply(Event::Node(Box::new(node))),
+            Err(error) => tracing::warn!("a node cannot be used for planning: {error}"),
+        }
+    }
+
+    /// Everything that changes rarely.
+    fn apply_base(&mut self, change: &Change) {
+        let key = change.key();
+        let names = (key.namespace().unwrap_or_default().into(), key.name().into());
+        if let Some(delta) = change.of::<Namespace>() {
+            self.base.namespaces.remove(key.name());
+            self.base
+                .namespaces
+                .extend(delta.new.map(|object| namespace::namespace(object, &mut self.interner)));
+        } else if let Some(delta) = change.of::<PersistentVolumeClaim>() {
+            self.base.volume_claims.remove(&names);
+            self.base.volume_claims.extend(delta.new.map(|object| (names, volume::volume_claim(object))));
+        } else if let Some(delta) = change.of::<PersistentVolume>() {
+            self.base.volumes.remove(key.name());
+            let converted =
+                delta.new.and_then(|object| readable(key, volume::persistent_volume(object, &self.rules)));
+            self.base.volumes.extend(converted.map(|converted| (key.name().into(), converted)));
+        } else if let Some(delta) = change.of::<StorageClass>() {
+            self.base.storage_classes.remove(key.name());
+            self.base.storage_classes.extend(
+                delta.new.map(|object| (key.name().into(), volume::storage_class(object, &self.rules))),
+            );
+        } else if let Some(delta) = change.of::<DaemonSet>() {
+            self.daemon_sets.remove(key);
+            let converted = delta.new.and_then(|object| {
+                readable(key, daemon_set::daemon_set(object, None, &self.rules, &mut self.interner))
+            });
+            self.daemon_sets.extend(converted.map(|converted| (key.clone(), converted)));
+        } else if let Some(delta) = change.of::<PodDisruptionBudget>() {
+            self.budgets.remove(key);
+            let converted =
+                delta.new.and_then(|object| readable(key, disruption_budget::disruption_budget(object)));
+            self.budgets.extend(converted.map(|converted| (key.clone(), converted)));
+        }
+    }
+}
+
+/// Takes an entry out of an index, and its heading if nothing is left under it.
+fn unfile<H, E, Q, F>(index: &mut BTreeMap<H, BTreeSet<E>>, heading: &Q, entry: &F)
+where
+    H: std::borrow::Borrow<Q> + Ord,
+    E: std::borrow::Borrow<F> + Ord,
+    Q: Ord + ?Sized,
+    F: Ord + ?Sized,
+{
+    if let Some(entries) = index.get_mut(heading) {
+        entries.remove(entry);
+        if entries.is_empty() {
+            index.remove(heading);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Claim,
+    Node,
+}
+
+fn put<K>(map: &mut BTreeMap<String, Arc<K>>, name: &str, object: Option<&Arc<K>>) {
+    match object {
+        Some(object) => drop(map.insert(name.to_owned(), Arc::clone(object))),
+        None => drop(map.remove(name)),
+    }
+}
+
+fn readable<T>(key: &Key, converted: Result<T, karpenter_kube::Invalid>) -> Option<T> {
+    converted.map_err(|error| tracing::warn!("{key} cannot be used for planning: {error}")).ok()
+}
+
+/// The identity of the machine of a claim, once it is launched.
+pub(crate) fn provider_id(claim: &NodeClaim) -> Option<&str> {
+    claim.status.as_ref()?.provider_id.as_deref().filter(|id| !id.is_empty())
+}
+
+/// The identity of the machine behind a node.
+pub(crate) fn node_provider_id(node: &Node) -> Option<&str> {
+    node.spec.as_ref()?.provider_id.as_deref().filter(|id| !id.is_empty())
+}
+
+/// Keeps the state: must be the first controller of its runtime, so that the others find it up to date.
+pub(crate) struct StateKeeper {
+    state: Shared,
+    observer: PodObserver,
+}
+
+impl StateKeeper {
+    /// A keeper of `state`.
+    pub(crate) fn new(state: Shared, rules: &LabelRules) -> Self {
+        Self { state, observer: PodObserver::new(Arc::new(rules.clone())) }
+    }
+}
+
+impl Controller for StateKeeper {
+    type Request = Infallible;
+    type Reply = Infallible;
+
+    fn name(&self) -> &'static str {
+        "state"
+    }
+
+    fn watches(&self, watches: &mut Watches) {
+        let observer = self.observer.clone();
+        watches.add_as(move |pod| observer.observe(pod));
+        watches.add_as(lean_node);
+        watches.add::<NodeClaim>();
+        watches.add::<CSINode>();
+        watches.add::<Namespace>();
+        watches.add::<PersistentVolumeClaim>();
+        watches.add::<PersistentVolume>();
+        watches.add::<StorageClass>();
+        watches.add::<DaemonSet>();
+        watches.add::<PodDisruptionBudget>();
+    }
+
+    fn wake(&mut self, change: &Change, caches: &Caches, _: &mut Wakes) {
+        self.state.lock().apply(change, caches);
+    }
+
+    fn reconcile(&mut self, _: &Key, _: &View<'_>) -> Outcome<Infallible> {
+        Outcome::done()
+    }
+}
+
+/// A node without the lists nobody reads here; images alone can be most of a node.
+fn lean_node(mut node: Node) -> Node {
+    node.metadata.managed_fields = None;
+    if let Some(status) = &mut node.status {
+        status.images = None;
+        status.volumes_attached = None;
+        status.volumes_in_use = None;
+    }
+    node
+}

@@ -1,0 +1,116 @@
+//! The life of a node, from a waiting pod to a stopped machine.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+
+use crate::world::{World, condition, pass};
+
+#[tokio::test(start_paused = true)]
+async fn waiting_pods_become_one_claim_and_the_claim_a_node() {
+    let world = World::new().await;
+    let _running = world.start();
+    for name in ["a", "b", "c"] {
+        world.create_pending_pod(name, "500m").await;
+    }
+    pass(5).await;
+    let claims = world.list_claims().await;
+    assert_eq!(claims.len(), 1, "three small pods share a node");
+    assert_eq!(condition(&claims[0], "Launched"), "True");
+    assert_eq!(condition(&claims[0], "Registered"), "Unknown");
+    assert_eq!(claims[0].metadata.labels.as_ref().unwrap()["karpenter.sh/nodepool"], "general");
+    pass(20).await;
+    let nodes = world.list_nodes().await;
+    assert_eq!(nodes.len(), 1);
+    let taints = nodes[0].spec.as_ref().unwrap().taints.clone().unwrap_or_default();
+    let keys: Vec<&str> = taints.iter().map(|taint| taint.key.as_str()).collect();
+    assert!(
+        !keys.contains(&"karpenter.sh/unregistered") && keys.contains(&"example.com/starting"),
+        "{keys:?}"
+    );
+    assert_eq!(condition(&world.list_claims().await[0], "Initialized"), "Unknown");
+    world.make_ready(nodes[0].metadata.name.as_deref().unwrap()).await;
+    pass(1).await;
+    let claim = &world.list_claims().await[0];
+    assert_eq!(condition(claim, "Initialized"), "True");
+    assert_eq!(condition(claim, "Ready"), "True");
+    assert_eq!(claim.status.as_ref().unwrap().node_name, nodes[0].metadata.name);
+    pass(600).await;
+    assert_eq!(world.list_claims().await.len(), 1, "pods that have a place to go to are not planned again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_at_any_time_launches_nothing_twice() {
+    let world = World::new().await;
+    world.create_pending_pod("a", "500m").await;
+    for life in 0..40 {
+        let running = world.start();
+        tokio::time::sleep(std::time::Duration::from_millis(700 + life * 37)).await;
+        running.abort();
+    }
+    let _running = world.start();
+    pass(60).await;
+    assert_eq!(world.list_claims().await.len(), 1);
+    assert_eq!(world.list_nodes().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_claim_drains_its_node_and_leaves_nothing() {
+    let world = World::new().await;
+    let _running = world.start();
+    world.create_pending_pod("a", "500m").await;
+    pass(30).await;
+    let node = world.list_nodes().await[0].metadata.name.clone().unwrap();
+    world.make_ready(&node).await;
+    world.bind("a", &node).await;
+    pass(5).await;
+    let claim = world.list_claims().await[0].metadata.name.clone().unwrap();
+    world.claims().delete(&claim, &DeleteParams::default()).await.unwrap();
+    pass(3).await;
+    let pod = world.pods().get("a").await.unwrap();
+    assert!(pod.metadata.deletion_timestamp.is_some(), "the pod was asked to leave");
+    let leaving = world.nodes().get(&node).await.unwrap();
+    let taints = leaving.spec.unwrap().taints.unwrap();
+    assert!(taints.iter().any(|taint| taint.key == "karpenter.sh/disrupted"));
+    // The pod's kubelet lets it go.
+    world
+        .pods()
+        .delete("a", &DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() })
+        .await
+        .unwrap();
+    pass(15).await;
+    assert!(world.nodes().get_opt(&node).await.unwrap().is_none());
+    assert!(world.claims().get_opt(&claim).await.unwrap().is_none());
+    assert!(world.list_claims().await.is_empty(), "nobody waits for a new node");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_node_never_joins_is_given_up_and_replaced() {
+    let world = World::new().await;
+    let delay = Patch::Merge(json!({"spec": {"nodeRegistrationDelay": "24h"}}));
+    kube::Api::<karpenter_kwok::KWOKNodeClass>::all(world.client.clone())
+        .patch("default", &PatchParams::default(), &delay)
+        .await
+        .unwrap();
+    let _running = world.start();
+    world.create_pending_pod("a", "500m").await;
+    pass(60).await;
+    let first = world.list_claims().await[0].metadata.name.clone();
+    pass(16 * 60).await;
+    let claims = world.list_claims().await;
+    assert_eq!(claims.len(), 1);
+    assert_ne!(claims[0].metadata.name, first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_impossible_pod_is_told_why() {
+    let world = World::new().await;
+    let _running = world.start();
+    world.create_pending_pod("huge", "5000").await;
+    pass(5).await;
+    let events: kube::Api<k8s_openapi::api::core::v1::Event> =
+        kube::Api::namespaced(world.client.clone(), "default");
+    let events = events.list(&kube::api::ListParams::default()).await.unwrap().items;
+    let told: Vec<String> = events.iter().filter_map(|event| event.message.clone()).collect();
+    assert!(told.iter().any(|message| message.contains("cpu")), "{told:?}");
+    assert!(world.list_claims().await.is_empty());
+}

@@ -1,0 +1,5 @@
+//! The controllers on an API server in this process, with paper machines and simulated time.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod life;
+mod world;

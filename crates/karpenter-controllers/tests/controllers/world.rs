@@ -1,0 +1,149 @@
+//! A cluster in this process whose kubelets and scheduler are played by the test.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter_api::{LabelRules, NodeClaim, NodePool};
+use karpenter_apiserver::{ApiServer, Options};
+use karpenter_controllers::{BatchSettings, Computing, Karpenter};
+use karpenter_environment::SimulatedEnvironment;
+use karpenter_kwok::{KWOKNodeClass, Kwok, Plenty, definition, generated_instance_types};
+use karpenter_runtime::Runtime;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+pub(crate) struct World {
+    pub(crate) client: Client,
+    environment: Arc<SimulatedEnvironment>,
+}
+
+impl World {
+    /// An empty cluster with Karpenter's definitions, a NodeClass and a NodePool.
+    pub(crate) async fn new() -> Self {
+        let environment =
+            Arc::new(SimulatedEnvironment::new(1, "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap()));
+        let server = ApiServer::new(Options { environment: environment.clone(), ..Options::default() });
+        let client = Client::new(server.clone(), "default");
+        tokio::spawn(async move { server.run_collector().await });
+        let world = Self { client, environment };
+        let mut definitions = karpenter_api::crds(&LabelRules::default());
+        definitions.push(definition());
+        for crd in definitions {
+            Api::all(world.client.clone()).create(&PostParams::default(), &crd).await.unwrap();
+        }
+        let class: KWOKNodeClass = serde_json::from_value(
+            json!({"metadata": {"name": "default"}, "spec": {"nodeRegistrationDelay": "20s"}}),
+        )
+        .unwrap();
+        Api::all(world.client.clone()).create(&PostParams::default(), &class).await.unwrap();
+        world.create_pool("general").await;
+        world
+    }
+
+    pub(crate) async fn create_pool(&self, name: &str) {
+        let pool: NodePool = serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+                "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}],
+                "startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}],
+            }}},
+        }))
+        .unwrap();
+        Api::all(self.client.clone()).create(&PostParams::default(), &pool).await.unwrap();
+    }
+
+    /// Starts Karpenter; it runs until the handle is aborted.
+    pub(crate) fn start(&self) -> tokio::task::JoinHandle<()> {
+        let kwok = Kwok::new(
+            self.client.clone(),
+            self.environment.clone(),
+            Arc::new(Plenty),
+            generated_instance_types(),
+            Vec::new(),
+        );
+        let karpenter = Karpenter {
+            provider: Arc::new(kwok.clone()),
+            solver: karpenter_core::SolverOptions::default(),
+            batching: BatchSettings { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
+            computing: Computing::InPlace,
+        };
+        let mut runtime = Runtime::new(self.client.clone(), self.environment.clone());
+        karpenter.install::<KWOKNodeClass>(&mut runtime);
+        tokio::spawn(async move {
+            kwok.resume().await.unwrap();
+            runtime.run(std::future::pending()).await;
+        })
+    }
+
+    /// A pod that the scheduler has given up on.
+    pub(crate) async fn create_pending_pod(&self, name: &str, cpu: &str) {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}]},
+        }))
+        .unwrap();
+        self.pods().create(&PostParams::default(), &pod).await.unwrap();
+        let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
+        let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+        self.pods().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// What the scheduler does once there is a node.
+    pub(crate) async fn bind(&self, pod: &str, node: &str) {
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"kind": "Node", "name": node}});
+        let body = serde_json::to_vec(&binding).unwrap();
+        let request = Self::pods_request("binding", pod, body);
+        let _: Value = self.client.request(request).await.unwrap();
+    }
+
+    fn pods_request(subresource: &str, pod: &str, body: Vec<u8>) -> http::Request<Vec<u8>> {
+        let uri = format!("/api/v1/namespaces/default/pods/{pod}/{subresource}");
+        http::Request::post(uri).header("content-type", "application/json").body(body).unwrap()
+    }
+
+    /// What a kubelet does once it runs.
+    pub(crate) async fn make_ready(&self, node: &str) {
+        let condition = json!({"type": "Ready", "status": "True", "reason": "KubeletReady"});
+        let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+        self.nodes().patch_status(node, &PatchParams::default(), &patch).await.unwrap();
+        let taints = Patch::Merge(json!({"spec": {"taints": null}}));
+        self.nodes().patch(node, &PatchParams::default(), &taints).await.unwrap();
+    }
+
+    pub(crate) fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    pub(crate) fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    pub(crate) fn claims(&self) -> Api<NodeClaim> {
+        Api::all(self.client.clone())
+    }
+
+    pub(crate) async fn list_claims(&self) -> Vec<NodeClaim> {
+        self.claims().list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub(crate) async fn list_nodes(&self) -> Vec<Node> {
+        self.nodes().list(&ListParams::default()).await.unwrap().items
+    }
+}
+
+pub(crate) fn condition(claim: &NodeClaim, type_: &str) -> String {
+    let conditions = claim.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .into_iter()
+        .find(|found| found.type_ == type_)
+        .map_or("absent".to_owned(), |found| found.status.clone())
+}
+
+/// Lets simulated time pass.
+pub(crate) async fn pass(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
