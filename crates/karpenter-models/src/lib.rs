@@ -4,5 +4,17 @@
 //! set of pure decisions over plain objects with a thin controller on top.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test stops at the first surprise"))]
 #![cfg_attr(test, allow(clippy::needless_pass_by_value, reason = "json!() reads best as an argument"))]
+pub mod annotations;
+pub mod config;
+mod event;
+mod index;
+mod json;
+pub mod kubelet;
+mod models;
+pub mod nodes;
+mod pod;
 pub mod scheduler;
 pub mod selector;
+pub mod workloads;
+
+pub use models::{Models, ModelsConfig};

@@ -2,6 +2,7 @@
 mod attempt;
 mod class;
 mod cluster;
+mod controller;
 mod counts;
 mod engine;
 mod nodes;
@@ -19,8 +20,11 @@ mod taints;
 mod volume_filter;
 mod volumes;
 
+pub(crate) use class::Demand;
 pub use cluster::Cluster;
+pub use controller::SchedulerModel;
 pub use engine::{Decision, Scheduler};
 pub use reason::{Diagnosis, Reason, Rejection};
+pub(crate) use taints::{Effect as TaintEffect, Toleration, read_taints};
 pub use volume_filter::VolumeChoice;
 pub use volumes::{BIND_COMPLETED, SELECTED_NODE};

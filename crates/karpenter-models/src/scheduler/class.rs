@@ -3,14 +3,16 @@
 //! What is particular to one pod stays outside: its name, its volumes, the node a `DaemonSet` made it for, and labels that
 //! number the pods of a set unless somebody selects by them.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1 as core;
+use karpenter_quantity::{CPU, ResourceList};
 
 use super::pod_terms::{PodTerms, narrow};
 use super::ports::HostPort;
 use super::requests::pod_requests;
 use super::rules::{NodeTerm, PlacementRules, preferred_terms};
 use crate::selector::{Labels, Selector};
-use karpenter_quantity::{CPU, ResourceList};
 
 /// Labels that controllers give each pod of a set its own value of.
 pub(crate) const NUMBERING_LABELS: [&str; 3] = [
@@ -52,7 +54,7 @@ pub(crate) struct ClassSpec {
 /// A pod as the scheduler sees it: its class and what is its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Demand {
-    pub(crate) spec: ClassSpec,
+    pub(crate) spec: Arc<ClassSpec>,
     /// Numbering labels that the class leaves out.
     pub(crate) own_labels: Labels,
     /// The only node the pod's affinity accepts.
@@ -69,15 +71,15 @@ pub(crate) struct ClaimUse {
 }
 
 impl Demand {
-    /// Reads a pod. Numbering labels stay with the class if `keep_numbers`.
-    pub(crate) fn read(pod: &core::Pod, keep_numbers: bool) -> Self {
+    /// Reads a pod.
+    pub(crate) fn read(pod: &core::Pod) -> Self {
         let none = core::PodSpec::default();
         let spec = pod.spec.as_ref().unwrap_or(&none);
         let namespace = pod.metadata.namespace.clone().unwrap_or_default();
         let mut labels = pod.metadata.labels.clone().unwrap_or_default();
         let terms = PodTerms::read(spec, &namespace, &labels);
         let spread: Vec<SpreadRule> = spread_rules(spec, &labels);
-        let own_labels = if keep_numbers { Labels::new() } else { split_numbers(&mut labels) };
+        let own_labels = split_numbers(&mut labels);
         let (rules, pin) = PlacementRules::read(spec);
         let class = ClassSpec {
             spreads_by_default: spread.is_empty() && is_of_replicas(pod),
@@ -92,8 +94,18 @@ impl Demand {
             spread,
             terms,
         };
-        Self { spec: class, own_labels, pin, claims: claims(pod, spec) }
+        Self { spec: Arc::new(class), own_labels, pin, claims: claims(pod, spec) }
     }
+}
+
+/// Returns the class of pods that also have these labels.
+pub(crate) fn with_labels(spec: &Arc<ClassSpec>, own: &Labels) -> Arc<ClassSpec> {
+    if own.is_empty() {
+        return Arc::clone(spec);
+    }
+    let mut numbered = (**spec).clone();
+    numbered.labels.extend(own.clone());
+    Arc::new(numbered)
 }
 
 fn split_numbers(labels: &mut Labels) -> Labels {
@@ -158,7 +170,7 @@ mod tests {
     use super::*;
 
     fn demand(pod: Value) -> Demand {
-        Demand::read(&serde_json::from_value(pod).unwrap(), false)
+        Demand::read(&serde_json::from_value(pod).unwrap())
     }
 
     fn of_set(index: u32) -> Value {
@@ -193,7 +205,8 @@ mod tests {
 
     #[test]
     fn numbering_labels_can_be_kept() {
-        let kept = Demand::read(&serde_json::from_value(of_set(3)).unwrap(), true);
-        assert_eq!(kept.spec.labels["apps.kubernetes.io/pod-index"], "3");
+        let demand = demand(of_set(3));
+        let kept = with_labels(&demand.spec, &demand.own_labels);
+        assert_eq!(kept.labels["apps.kubernetes.io/pod-index"], "3");
     }
 }

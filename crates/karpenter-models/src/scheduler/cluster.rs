@@ -11,6 +11,8 @@ mod counters;
 mod nodes;
 mod pods;
 
+use std::sync::Arc;
+
 use fixedbitset::FixedBitSet;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
@@ -18,7 +20,7 @@ use k8s_openapi::api::storage::v1 as storage;
 use rustc_hash::FxHashMap;
 
 use super::attempt::Attempt;
-use super::class::{ClaimUse, ClassSpec, Demand};
+use super::class::{ClaimUse, ClassSpec, Demand, with_labels};
 use super::nodes::{NodeTable, ResourceNames, Topologies};
 use super::pod_terms::{Matcher, Namespaces};
 use super::reason::{Reason, Rejection};
@@ -30,6 +32,7 @@ use karpenter_runtime::Key;
 
 pub(crate) use classes::{ClassState, Near};
 pub(crate) use counters::{Counter, CounterKind, CounterSpec, EligibilitySpec};
+pub(crate) use pods::KnownPod;
 
 /// A pod, waiting or placed.
 #[derive(Clone, Debug)]
@@ -91,14 +94,14 @@ impl Cluster {
         let Some(node) = self.nodes.find(node).filter(|node| self.nodes.get(*node).is_there) else {
             return Err(Rejection::because(Reason::Pod(format!("node \"{node}\" not found"))));
         };
-        let demand = Demand::read(pod, self.keeps_numbers);
+        let demand = Demand::read(pod);
         let key = key_of(&pod.metadata);
         let known = self.pod_index.get(&key).copied();
         let placed = known.and_then(|id| self.pod(id).node.map(|node| (id, node)));
         if let Some((id, _)) = placed {
             self.unplace(id);
         }
-        let class = self.enter_class(demand.spec.clone());
+        let class = self.enter_class(self.class_of(&demand));
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let pin = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
         let verdict = Attempt::new(self, class, &key, uid, &demand.claims)
@@ -181,6 +184,14 @@ impl Cluster {
 
     pub(crate) fn find_pod(&self, key: &Key) -> Option<u32> {
         self.pod_index.get(key).copied()
+    }
+
+    fn class_of(&self, demand: &Demand) -> Arc<ClassSpec> {
+        if self.keeps_numbers {
+            with_labels(&demand.spec, &demand.own_labels)
+        } else {
+            Arc::clone(&demand.spec)
+        }
     }
 
     /// Returns all labels of a pod.

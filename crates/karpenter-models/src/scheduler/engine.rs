@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 use super::attempt::Attempt;
-use super::cluster::{Cluster, CounterKind};
+use super::cluster::{Cluster, CounterKind, KnownPod};
 use super::preemption::{Budget, Preemption, preempt};
 use super::queue::Queue;
 use super::search::{Failure, Search, hopeless};
@@ -18,6 +18,8 @@ use karpenter_runtime::Key;
 
 /// After this long without being bound a pod is tried again.
 const ASSUMED_MAX: SignedDuration = SignedDuration::from_secs(30);
+/// A pod that could not be bound is tried again after this long.
+const BACK_OFF: SignedDuration = SignedDuration::from_secs(1);
 /// Volumes may take longer.
 const VOLUMES_MAX: SignedDuration = SignedDuration::from_mins(10);
 
@@ -122,31 +124,41 @@ impl Scheduler {
 
     /// Takes in a pod as it is now.
     pub fn set_pod(&mut self, pod: &core::Pod) {
-        let key = super::cluster::key_of(&pod.metadata);
-        if let Some(id) = self.cluster.find_pod(&key)
-            && self.cluster.pod(id).uid != pod.metadata.uid.as_deref().unwrap_or_default()
-        {
-            self.remove_pod(&key);
-        }
         let spec = pod.spec.as_ref();
-        let is_bound = spec.and_then(|spec| spec.node_name.as_deref()).is_some_and(|name| !name.is_empty());
-        let is_waiting = !is_bound
-            && pod.metadata.deletion_timestamp.is_none()
-            && spec.is_some_and(|spec| {
-                spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
-                    && spec.scheduler_name.as_deref().unwrap_or("default-scheduler") == self.name
-            });
-        if !is_waiting && let Some(id) = self.cluster.find_pod(&key) {
+        let is_ours = spec.is_some_and(|spec| {
+            spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
+                && spec.scheduler_name.as_deref().unwrap_or("default-scheduler") == self.name
+        });
+        self.set_known_pod(&KnownPod::read(pod), is_ours);
+    }
+
+    /// Takes in a pod as it is now; `is_ours` if this scheduler may place it.
+    pub(crate) fn set_known_pod(&mut self, pod: &KnownPod<'_>, is_ours: bool) {
+        if let Some(id) = self.cluster.find_pod(&pod.key)
+            && self.cluster.pod(id).uid != pod.uid
+        {
+            self.remove_pod(&pod.key);
+        }
+        let is_bound = pod.node.is_some();
+        let is_waiting = is_ours && !is_bound && !pod.is_terminating;
+        if (!is_waiting || pod.is_finished)
+            && let Some(id) = self.cluster.find_pod(&pod.key)
+        {
             self.queue.remove(id);
             if self.assumed.remove(&id).is_some() && !is_bound {
                 self.cluster.unplace(id);
             }
         }
-        let Some(id) = self.cluster.set_pod(pod) else { return };
+        let Some(id) = self.cluster.set_known_pod(pod) else { return };
         if is_waiting && !self.assumed.contains_key(&id) {
             let class = self.cluster.pod(id).class;
             self.queue.push(id, class, self.cluster.classes.key(class).priority);
         }
+    }
+
+    /// Returns the name of the pods' `schedulerName` this scheduler answers to.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Takes in that a pod is gone.
@@ -155,6 +167,15 @@ impl Scheduler {
             self.queue.remove(id);
             self.assumed.remove(&id);
             self.cluster.remove_pod(key);
+        }
+    }
+
+    /// Takes in that a pod could not be bound; it is tried again in a moment.
+    pub fn unbind(&mut self, key: &Key, now: Timestamp) {
+        if let Some(id) = self.cluster.find_pod(key)
+            && let Some(assumed) = self.assumed.get_mut(&id)
+        {
+            assumed.until = now.saturating_add(BACK_OFF).unwrap_or(Timestamp::MAX);
         }
     }
 

@@ -11,7 +11,7 @@ use super::counts::Domain;
 use super::ports::TakenPorts;
 use super::requests::read_list;
 use super::shared::Shared;
-use super::taints::Taint;
+use super::taints::{Taint, read_taints};
 use crate::selector::Labels;
 
 /// The zone pods and nodes are spread over first.
@@ -37,7 +37,7 @@ impl NodeFacts {
         let pods_max = pods.map_or(0, |place| allocatable.remove(place).1);
         Self {
             labels: node.metadata.labels.clone().unwrap_or_default(),
-            taints: Taint::of(node),
+            taints: read_taints(node),
             unschedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false),
             allocatable,
             pods_max,

@@ -38,8 +38,8 @@ impl<K: Eq + Hash, V> Shared<K, V> {
     }
 
     /// Files a new value under `key` with its first user.
-    pub(crate) fn insert(&mut self, key: K, value: V) -> u32 {
-        let key = Arc::new(key);
+    pub(crate) fn insert(&mut self, key: impl Into<Arc<K>>, value: V) -> u32 {
+        let key = key.into();
         let slot = Some(Slot { key: Arc::clone(&key), value, users: 1 });
         let id = if let Some(id) = self.free.pop() {
             self.slots[id as usize] = slot;

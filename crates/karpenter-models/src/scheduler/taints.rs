@@ -35,13 +35,13 @@ pub(crate) struct Taint {
     pub(crate) effect: Effect,
 }
 
-impl Taint {
-    /// Reads the taints of a node.
-    pub(crate) fn of(node: &core::Node) -> Vec<Self> {
-        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-        taints.into_iter().flatten().filter_map(Self::read).collect()
-    }
+/// Reads the taints of a node.
+pub(crate) fn read_taints(node: &core::Node) -> Vec<Taint> {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints.into_iter().flatten().filter_map(Taint::read).collect()
+}
 
+impl Taint {
     fn read(taint: &core::Taint) -> Option<Self> {
         let value = taint.value.clone().unwrap_or_default();
         Some(Self { key: taint.key.clone(), value, effect: Effect::parse(&taint.effect)? })

@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 #![allow(clippy::needless_pass_by_value, reason = "json!() reads best as an argument")]
 
+mod deployments;
 mod fits;
 mod objects;
+mod pods_and_nodes;
 mod scheduling;
+mod world;

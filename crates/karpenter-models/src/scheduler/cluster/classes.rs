@@ -1,5 +1,7 @@
 //! What is kept per class of pods, and how it comes and goes.
 
+use std::sync::Arc;
+
 use fixedbitset::FixedBitSet;
 use karpenter_quantity::{CPU, MEMORY};
 
@@ -69,7 +71,7 @@ pub(crate) struct ClassState {
 
 impl Cluster {
     /// Returns the class made from `spec`, with one more user.
-    pub(crate) fn enter_class(&mut self, spec: ClassSpec) -> u32 {
+    pub(crate) fn enter_class(&mut self, spec: Arc<ClassSpec>) -> u32 {
         if let Some(id) = self.classes.join(&spec) {
             return id;
         }

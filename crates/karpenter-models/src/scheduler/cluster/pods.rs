@@ -1,44 +1,51 @@
 //! Pods come, change and go, waiting or placed.
 
+use std::borrow::Cow;
+
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 
-use super::super::class::Demand;
+use super::super::class::{Demand, with_labels};
 use super::{Cluster, PodState, key_of};
 use karpenter_runtime::Key;
 
+use crate::pod::PodFacts;
+use crate::selector::Labels;
+
 impl Cluster {
-    /// Takes in a pod as it is now and returns its number. Pods that are finished count no more.
+    /// Takes in a pod as it is now. Pods that are finished count no more.
+    pub fn set_pod(&mut self, pod: &core::Pod) {
+        self.set_known_pod(&KnownPod::read(pod));
+    }
+
+    /// Takes in a pod as it is now and returns its number.
     ///
     /// A pod that was assumed to be on a node stays there until it is bound, forgotten or gone.
-    pub fn set_pod(&mut self, pod: &core::Pod) -> Option<u32> {
-        let key = key_of(&pod.metadata);
-        if is_finished(pod) {
+    pub(crate) fn set_known_pod(&mut self, pod: &KnownPod<'_>) -> Option<u32> {
+        let key = pod.key.clone();
+        if pod.is_finished {
             self.remove_pod(&key);
             return None;
         }
-        let uid = pod.metadata.uid.clone().unwrap_or_default();
-        if self.find_pod(&key).is_some_and(|id| self.pod(id).uid != uid) {
+        if self.find_pod(&key).is_some_and(|id| self.pod(id).uid != pod.uid) {
             self.remove_pod(&key);
         }
-        let demand = Demand::read(pod, self.keeps_numbers);
-        let class = self.enter_class(demand.spec);
+        let class = self.enter_class(self.class_of(&pod.demand));
         let id = match self.find_pod(&key) {
             Some(id) => {
                 self.unplace_for_change(id, class);
                 id
             }
-            None => self.file_pod(key, uid, class),
+            None => self.file_pod(key, pod.uid.to_owned(), class),
         };
-        let bound =
-            pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|name| !name.is_empty());
-        let bound = bound.map(|name| self.nodes.enter(name));
-        let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
-        let is_terminating = pod.metadata.deletion_timestamp.is_some();
+        let bound = pod.node.map(|name| self.nodes.enter(name));
+        let is_terminating = pod.is_terminating;
+        let own_labels = if self.keeps_numbers { Labels::new() } else { pod.demand.own_labels.clone() };
         let state = self.pod_mut(id);
-        state.claims = demand.claims;
-        state.own_labels = demand.own_labels;
-        state.pin = demand.pin;
-        state.started = started;
+        state.claims.clone_from(&pod.demand.claims);
+        state.own_labels = own_labels;
+        state.pin.clone_from(&pod.demand.pin);
+        state.started = pod.started;
         let placed = state.node;
         let target = bound.or(placed);
         if placed != target {
@@ -211,8 +218,7 @@ impl Cluster {
             if pod.own_labels.is_empty() {
                 continue;
             }
-            let mut spec = (**self.classes.key(pod.class)).clone();
-            spec.labels.extend(pod.own_labels.clone());
+            let spec = with_labels(self.classes.key(pod.class), &pod.own_labels);
             let class = self.enter_class(spec);
             self.pod_mut(id).own_labels.clear();
             self.unplace_for_change(id, class);
@@ -220,8 +226,43 @@ impl Cluster {
     }
 }
 
-/// Returns whether a pod runs no more and takes nothing from its node.
-fn is_finished(pod: &core::Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
+/// What the cluster is told about a pod.
+pub(crate) struct KnownPod<'a> {
+    pub(crate) key: Key,
+    pub(crate) uid: &'a str,
+    pub(crate) demand: Cow<'a, Demand>,
+    pub(crate) node: Option<&'a str>,
+    pub(crate) started: Option<Timestamp>,
+    pub(crate) is_terminating: bool,
+    /// Whether it runs no more and takes nothing from its node.
+    pub(crate) is_finished: bool,
+}
+
+impl<'a> KnownPod<'a> {
+    pub(crate) fn read(pod: &'a core::Pod) -> Self {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        Self {
+            key: key_of(&pod.metadata),
+            uid: pod.metadata.uid.as_deref().unwrap_or_default(),
+            demand: Cow::Owned(Demand::read(pod)),
+            node: node.filter(|name| !name.is_empty()),
+            started: pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
+            is_terminating: pod.metadata.deletion_timestamp.is_some(),
+            is_finished: matches!(phase, Some("Succeeded" | "Failed")),
+        }
+    }
+
+    /// Looks at a pod as the models keep it.
+    pub(crate) fn of(pod: &'a PodFacts) -> Self {
+        Self {
+            key: Key::namespaced(pod.namespace(), pod.name()),
+            uid: pod.uid(),
+            demand: Cow::Borrowed(&pod.demand),
+            node: pod.node.as_deref(),
+            started: pod.started,
+            is_terminating: pod.is_terminating(),
+            is_finished: pod.is_finished(),
+        }
+    }
 }
