@@ -119,11 +119,7 @@ impl DataDir {
         }
         let new = unfinished(&path);
         let create = || -> Result<Disk, DiskError> {
-            match fs::remove_file(&new) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-                _ => {}
-            }
-            let disk = Disk::create(&new)?;
+            let disk = Disk::create(private_file(&new)?)?;
             fs::rename(&new, &path)?;
             sync_directory(&self.path)?;
             Ok(disk)
@@ -192,15 +188,20 @@ fn take_lock(directory: &Path) -> Result<File, DataDirError> {
 /// Returns what the operating system says.
 pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let new = unfinished(path);
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&new)?;
+    let mut file = private_file(&new)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&new, path)?;
     sync_directory(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// Makes an empty file that only its owner can read.
+fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// Where a file is made before it gets its name.

@@ -1,5 +1,6 @@
 //! Certificates made on the spot: an authority of its own, and what it signs for the server and for clients.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rcgen::{
@@ -11,6 +12,10 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::clients::ClientCertificates;
+use crate::data_dir::{DataDir, DataDirError};
+
+/// The file in a data directory with the key of the authority.
+const AUTHORITY_KEY: &str = "authority.key";
 
 /// A certificate could not be made or used.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +26,17 @@ pub enum IdentityError {
     /// The TLS library refused it.
     #[error("cannot use the certificate: {0}")]
     Tls(#[from] rustls::Error),
+    /// The data directory does not keep the authority's key.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    /// What the data directory keeps is not the authority's key.
+    #[error("{} is no private key ({error}): remove it to have a new one made, and hand out new kubeconfigs", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: rcgen::Error,
+    },
 }
 
 /// The authority clients trust and the certificate the server shows.
@@ -52,11 +68,29 @@ impl Identity {
     /// # Errors
     /// Returns why a certificate cannot be made, for example because a name is malformed.
     pub fn generate(names: &[String]) -> Result<Self, IdentityError> {
+        Self::of(KeyPair::generate()?, names)
+    }
+
+    /// Makes a certificate for `names` that is signed by the authority of a data directory.
+    ///
+    /// Whoever trusts the authority from an earlier start trusts this certificate: it has the same name and key.
+    ///
+    /// # Errors
+    /// Returns why the authority's key cannot be kept, or a certificate cannot be made.
+    pub fn kept(data_dir: &DataDir, names: &[String]) -> Result<Self, IdentityError> {
+        let new = KeyPair::generate()?.serialize_pem();
+        let kept = data_dir.secret(AUTHORITY_KEY, || new.into_bytes())?;
+        let key = KeyPair::from_pem(&String::from_utf8_lossy(&kept))
+            .map_err(|error| IdentityError::Key { path: data_dir.path().join(AUTHORITY_KEY), error })?;
+        Self::of(key, names)
+    }
+
+    fn of(authority_key: KeyPair, names: &[String]) -> Result<Self, IdentityError> {
         let mut authority = CertificateParams::default();
         authority.distinguished_name = common_name("karpenter embedded authority");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
+        let authority = CertifiedIssuer::self_signed(authority, authority_key)?;
         let mut server = CertificateParams::new(names.to_vec())?;
         server.distinguished_name = common_name("karpenter embedded apiserver");
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

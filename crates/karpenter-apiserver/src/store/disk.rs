@@ -3,6 +3,7 @@
 //! The file is a redb database. One commit is one transaction with an fsync, so it is there whole or not at all.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -67,12 +68,12 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Creates an empty file.
+    /// Makes an empty file into one that holds objects.
     ///
     /// # Errors
-    /// Returns why it cannot be created.
-    pub fn create(path: &Path) -> Result<Self, DiskError> {
-        let disk = Self { database: builder().create(path).map_err(redb::Error::from)? };
+    /// Returns why it cannot be written.
+    pub fn create(file: File) -> Result<Self, DiskError> {
+        let disk = Self { database: builder().create_file(file).map_err(redb::Error::from)? };
         disk.prepare()?;
         Ok(disk)
     }

@@ -160,7 +160,8 @@ async fn a_failing_disk_stops_the_store_and_shows_nothing_more() {
 async fn a_restart_finds_every_write_and_the_end_of_its_history() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state");
-    let disk = Arc::new(Disk::create(&path).unwrap());
+    let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    let disk = Arc::new(Disk::create(file).unwrap());
     let store = Store::open(10, Arc::clone(&disk)).unwrap();
     let first = put(&store, "a", Expected::Absent);
     let removed = put(&store, "b", Expected::Absent);

@@ -229,5 +229,7 @@ async fn secrets_are_for_their_owner_only() {
     Life::on(&path).end();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o700);
-    assert_eq!(mode(&path.join("service-account.key")), 0o600);
+    for file in ["service-account.key", "state.redb"] {
+        assert_eq!(mode(&path.join(file)), 0o600, "{file}");
+    }
 }
