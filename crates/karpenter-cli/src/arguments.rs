@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use karpenter_api::Provider;
 
+use crate::apiserver::ApiserverArguments;
+
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KARPENTER_COMMIT"), ")");
 
 /// Karpenter gives a Kubernetes cluster the nodes its pods need: the right machines, at the lowest price.
@@ -23,6 +25,9 @@ Try it without a cluster:
 
 Prepare a cluster:
   karpenter crds | kubectl apply --server-side -f -
+
+Have a Kubernetes API in a second:
+  karpenter apiserver --data-dir ./cluster
 
 Complete commands in your shell:
   source <(karpenter completions bash)";
@@ -42,6 +47,13 @@ pub(crate) enum Command {
     /// Without a provider they admit the labels of every provider. With one, labels of its domain that it does not define
     /// are refused when an object is applied, which catches misspelt labels early.
     Crds(CrdsArguments),
+    /// Run a Kubernetes API server by itself: no etcd, no nodes, ready at once
+    ///
+    /// Serves the Kubernetes API over TLS and writes a kubeconfig for it: kubectl, helm and controllers work on it as on
+    /// a cluster. Garbage collection and the deletion of namespaces run; nothing schedules pods or runs them.
+    ///
+    /// Ends on Ctrl-C or SIGTERM: watches are ended, requests under way are finished.
+    Apiserver(ApiserverArguments),
     /// Print the completion script for a shell
     Completions {
         /// The shell to complete for

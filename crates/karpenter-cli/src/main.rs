@@ -2,6 +2,7 @@
 //!
 //! No decision is made here. Each command is one file; start at [`Command`].
 
+mod apiserver;
 mod arguments;
 mod crds;
 mod explain;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let finished = match arguments.command {
         Command::Solve(arguments) => solve::run(&arguments),
         Command::Crds(arguments) => crds::run(&arguments),
+        Command::Apiserver(arguments) => apiserver::run(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "karpenter", &mut script);
