@@ -2,6 +2,8 @@
 //!
 //! The cheap parts come first, so that a person sees a formatting slip before the compiler starts.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::parts::{Cases, Outcome, Parts};
@@ -11,6 +13,9 @@ use crate::{deny, depcheck, generated, process, tidy};
 /// Property-test cases per property in the long run; the default is a few hundred.
 const LONG_PROPTEST_CASES: &str = "4096";
 
+/// Kills of the API server in the long run, 500 writes apart; the default is two.
+const LONG_KILLS: &str = "20";
+
 /// Benchmark files of the smoke run: one of each kind of catalog, both solved in well under a second.
 const SMOKE_BENCHMARKS: [&str; 2] = ["bench-500", "large-1000"];
 
@@ -18,11 +23,14 @@ const SMOKE_BENCHMARKS: [&str; 2] = ["bench-500", "large-1000"];
 pub(crate) fn run(workspace: &Workspace, all: bool) -> bool {
     let mut parts = Parts::default();
     lint_parts(workspace, &mut parts);
-    parts.run("tests", || cargo_test(workspace, None));
+    parts.run("tests", || cargo_test(&mut test_command(workspace)));
     parts.run("generated files", || Ok(generated::run(workspace, true)?.into()));
     parts.run("dependency policy", || deny::check(workspace));
     if all {
-        parts.run("long property tests", || cargo_test(workspace, Some(LONG_PROPTEST_CASES)));
+        parts.run("long property tests", || {
+            cargo_test(test_command(workspace).env("PROPTEST_CASES", LONG_PROPTEST_CASES))
+        });
+        parts.run("crashes of the API server", || crashes(workspace));
         parts.run("benchmark smoke run", || smoke(workspace));
     }
     println!("{}", parts.table());
@@ -56,14 +64,20 @@ fn smoke(workspace: &Workspace) -> Result<Outcome> {
     Ok(process::succeeds(&mut command)?.into())
 }
 
-/// Runs `cargo test` over the workspace and counts its cases.
-fn cargo_test(workspace: &Workspace, proptest_cases: Option<&str>) -> Result<Outcome> {
-    let mut command = workspace.cargo(["test", "--quiet", "--workspace", "--no-fail-fast"]);
-    if let Some(cases) = proptest_cases {
-        command.env("PROPTEST_CASES", cases);
-    }
+fn crashes(workspace: &Workspace) -> Result<Outcome> {
+    let mut command = workspace.cargo(["test", "--quiet", "--package", "karpenter-cli", "--test", "main"]);
+    cargo_test(command.args(["crashes", "--", "--nocapture"]).env("KARPENTER_TEST_KILLS", LONG_KILLS))
+}
+
+/// `cargo test` over the workspace.
+fn test_command(workspace: &Workspace) -> Command {
+    workspace.cargo(["test", "--quiet", "--workspace", "--no-fail-fast"])
+}
+
+/// Runs tests and counts their cases.
+fn cargo_test(command: &mut Command) -> Result<Outcome> {
     let mut cases = Cases::default();
-    let good = process::observed(&mut command, |line| {
+    let good = process::observed(command, |line| {
         if let Some(counted) = libtest_summary(line) {
             cases.passed += counted.passed;
             cases.failed += counted.failed;

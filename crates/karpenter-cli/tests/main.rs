@@ -1,5 +1,6 @@
 //! The program as its users see it: exit codes, texts and bytes.
 
+mod apiserver;
 mod behaviour;
 mod commands;
 #[path = "../../karpenter-kube/tests/mutation.rs"]
