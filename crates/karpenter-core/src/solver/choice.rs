@@ -42,7 +42,13 @@ const PRICE_TOLERANCE: f64 = 1e-8;
 /// Upstream's own rules.
 const REFERENCE: Policy = Policy {
     join: Join::FewestPods,
-    tuning: Tuning { limit_slack: None, domain_turn: 0, cheapest_domain: false, cheapest_pool: false },
+    tuning: Tuning {
+        limit_slack: None,
+        domain_turn: 0,
+        cheapest_domain: false,
+        settles_doubt: false,
+        cheapest_pool: false,
+    },
     rotation: 0,
 };
 
@@ -168,7 +174,14 @@ fn packings() -> impl Iterator<Item = Run> {
     (0..DOMAIN_TURNS).flat_map(|domain_turn| {
         TACTICS.into_iter().map(move |(tactics, cheapest_domain)| {
             Run::Pack(
-                Tuning { domain_turn, cheapest_domain, cheapest_pool: true, ..Tuning::default() },
+                Tuning {
+                    domain_turn,
+                    cheapest_domain,
+                    // Settled first, because then more pods find a place; left open every other time, which may be cheaper.
+                    settles_doubt: domain_turn % 2 == 0,
+                    cheapest_pool: true,
+                    ..Tuning::default()
+                },
                 tactics,
             )
         })
@@ -186,6 +199,7 @@ fn alternatives(limited: bool) -> impl Iterator<Item = Run> {
                     limit_slack: *limit_slack,
                     domain_turn: turn / 2,
                     cheapest_domain: turn % 2 == 1,
+                    settles_doubt: false,
                     cheapest_pool: join == Join::LeastIncrease,
                 };
                 Run::Queue(Policy { join, tuning, rotation: turn })

@@ -50,6 +50,11 @@ pub(crate) fn narrow(world: &mut World<'_>, probe: &Probe<'_>, mut state: StateI
     for counter in &probe.class.counted_by {
         state = sought(world, probe, state, *counter);
     }
+    if world.tuning.settles_doubt {
+        for counter in &probe.class.counted_by {
+            state = beyond_doubt(world, probe, state, *counter);
+        }
+    }
     for counter in &probe.class.refused_by {
         if let Topology::Label(key) = world.problem.counters.get(*counter).topology
             && !undefined(world, state, key)
@@ -304,6 +309,25 @@ fn shift(count: &mut u32, times: i64) {
         u32::try_from(i64::from(*count) + times).expect("pods are only taken off where they were counted");
 }
 
+/// The cheapest state in which the pod surely counts or surely does not. Of several ways to pass the filter nobody asks which fails.
+fn beyond_doubt(world: &mut World<'_>, probe: &Probe<'_>, state: StateId, counter: CounterId) -> StateId {
+    let problem = world.problem;
+    let Some(filter) = problem.counters.get(counter).filter else { return state };
+    if admits(world, filter, probe.class, state) != Certainty::Perhaps {
+        return state;
+    }
+    let alternatives = &problem.filters[filter as usize].alternatives;
+    let failing = alternatives.iter().filter(|_| alternatives.len() == 1).flat_map(|only| &only.failing);
+    let ways = alternatives.iter().map(|alternative| &alternative.conditions).chain(failing);
+    let (load, more) = (&probe.bin.load, &probe.class.amounts);
+    let priced = ways.filter_map(|conditions| {
+        let state = world.states.narrow(state, *conditions, &problem.columns)?;
+        let fit = bin::cheapest(problem, world.states.get(state), probe.allowed, load, more, 0)?;
+        Some((fit.price, state))
+    });
+    priced.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(state, |(_, state)| state)
+}
+
 /// Whether pods of a class on a node of this state count for a filter, whatever the node becomes.
 fn admits(world: &mut World<'_>, filter: u32, class: &Class, state: StateId) -> Certainty {
     let problem = world.problem;
@@ -319,15 +343,16 @@ fn admits(world: &mut World<'_>, filter: u32, class: &Class, state: StateId) -> 
     if filter.alternatives.is_empty() {
         return Certainty::Always;
     }
+    let mut may_be = |conditions| {
+        let state = world.states.narrow(state, conditions, &problem.columns)?;
+        bin::carrying(problem, world.states.get(state), None, &class.amounts).next()
+    };
     let mut certainty = Certainty::Never;
     for alternative in &filter.alternatives {
-        let mut narrowed = |conditions| world.states.narrow(state, conditions, &problem.columns);
-        let Some(passing) = narrowed(alternative.conditions) else { continue };
-        if !alternative.failing.iter().any(|failing| narrowed(*failing).is_some()) {
-            return Certainty::Always;
-        }
-        let passing = world.states.get(passing);
-        if bin::carrying(problem, passing, None, &class.amounts).next().is_some() {
+        if may_be(alternative.conditions).is_some() {
+            if alternative.failing.iter().all(|failing| may_be(*failing).is_none()) {
+                return Certainty::Always;
+            }
             certainty = Certainty::Perhaps;
         }
     }

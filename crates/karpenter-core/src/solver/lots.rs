@@ -154,7 +154,6 @@ fn conditions(world: &mut World<'_>, class: &Class, level: u8, state: StateId) -
     let chosen: LabelSets = keys
         .into_iter()
         .filter_map(|key| world.states.get(state).set(key).map(|set| (key, set.clone())))
-        .filter(|(_, set)| !set.absent)
         .collect();
     let met =
         meet(world.states.conditions(of_level), &chosen).expect("the state satisfies the level's conditions");

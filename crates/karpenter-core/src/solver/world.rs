@@ -28,6 +28,8 @@ pub(crate) struct Tuning {
     pub(crate) domain_turn: u32,
     /// Whether spread pods take the cheapest domain the skew allows, not the emptiest.
     pub(crate) cheapest_domain: bool,
+    /// Whether it is settled at once if a pod will count where that is open, the cheaper way.
+    pub(crate) settles_doubt: bool,
     /// Whether a new node comes from the cheapest of several pools of equal weight, not from the first by name.
     pub(crate) cheapest_pool: bool,
 }
