@@ -82,7 +82,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
 
 /// Builds the programs that print the files and returns their folder. `--workspace` resolves the features that the
 /// tests ask for, so that `cargo xtask test` does not compile the same crates a second time.
-fn build(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     let mut build =
         workspace.cargo(["build", "--quiet", "--workspace", "--bin", "karpenter", "--example", "options"]);
     if !process::succeeds(&mut build)? {

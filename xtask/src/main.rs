@@ -7,6 +7,7 @@ mod control_plane;
 mod deny;
 mod depcheck;
 mod generated;
+mod informer;
 mod parts;
 mod process;
 mod test_run;

@@ -8,13 +8,16 @@ use anyhow::Result;
 
 use crate::parts::{Cases, Outcome, Parts};
 use crate::workspace::Workspace;
-use crate::{deny, depcheck, generated, process, tidy};
+use crate::{deny, depcheck, generated, informer, process, tidy};
 
 /// Property-test cases per property in the long run; the default is a few hundred.
 const LONG_PROPTEST_CASES: &str = "4096";
 
 /// Kills of the API server in the long run, 500 writes apart; the default is two.
 const LONG_KILLS: &str = "20";
+
+/// How often each kind of trouble comes over the informer in the long run.
+const LONG_TROUBLES: u32 = 3;
 
 /// Benchmark files of the smoke run: one of each kind of catalog, both solved in well under a second.
 const SMOKE_BENCHMARKS: [&str; 2] = ["bench-500", "large-1000"];
@@ -25,6 +28,7 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> bool {
     lint_parts(workspace, &mut parts);
     parts.run("tests", || cargo_test(&mut test_command(workspace)));
     parts.run("generated files", || Ok(generated::run(workspace, true)?.into()));
+    parts.run("client-go informer", || informer::check(workspace, if all { LONG_TROUBLES } else { 1 }));
     parts.run("dependency policy", || deny::check(workspace));
     if all {
         parts.run("long property tests", || {

@@ -78,7 +78,7 @@ async fn serve(arguments: &ApiserverArguments, started: Instant) -> anyhow::Resu
     let place = prepare(options, data_dir.as_ref(), &names(arguments))?;
     let file = kubeconfig_file(arguments);
     write_kubeconfig(&file, &kubeconfig(address, &place.identity, Some(&place.token)))?;
-    greet(address, &file, arguments.data_dir.as_deref(), started)?;
+    greet(address, &file, arguments.data_dir.as_deref(), started);
     let server = place.server;
     let collector = server.clone();
     // It ends when the server is closed.
@@ -184,23 +184,22 @@ fn write_kubeconfig(file: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write the kubeconfig {}", file.display()))
 }
 
-fn greet(
-    address: SocketAddr,
-    kubeconfig: &Path,
-    data_dir: Option<&Path>,
-    started: Instant,
-) -> anyhow::Result<()> {
+/// Says where the server is. Whoever does not want to know may have closed standard output.
+fn greet(address: SocketAddr, kubeconfig: &Path, data_dir: Option<&Path>, started: Instant) {
     let data = match data_dir {
         Some(path) => format!("in {}; what was answered survives a crash", path.display()),
         None => "in memory, gone when this ends; --data-dir keeps it".to_owned(),
     };
-    let mut output = io::stdout().lock();
-    writeln!(output, "Kubernetes API  https://{address}, ready after {} ms", started.elapsed().as_millis())?;
-    writeln!(output, "kubeconfig      {}", kubeconfig.display())?;
-    writeln!(output, "objects         {data}")?;
-    writeln!(output, "try             kubectl --kubeconfig {} get namespaces", shell_word(kubeconfig))?;
-    output.flush()?;
-    Ok(())
+    let text = format!(
+        "Kubernetes API  https://{address}, ready after {} ms\n\
+         kubeconfig      {}\n\
+         objects         {data}\n\
+         try             kubectl --kubeconfig {} get namespaces\n",
+        started.elapsed().as_millis(),
+        kubeconfig.display(),
+        shell_word(kubeconfig)
+    );
+    let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 
 /// A path as one word of a shell command.
