@@ -1,6 +1,7 @@
 //! Pods by node and by owner, kept up to date from changes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use karpenter_runtime::{Caches, Delta, Key, Wakes};
 
@@ -38,6 +39,9 @@ impl PodsByNode {
     }
 }
 
+/// Changes of many pods within this time are looked at together.
+const GATHERED: Duration = Duration::from_millis(10);
+
 /// Pods by the uid of their controller, and those without one by namespace.
 #[derive(Debug, Default)]
 pub(crate) struct PodsByOwner {
@@ -60,7 +64,7 @@ impl PodsByOwner {
         let owner = |pod: Option<&'a PodFacts>| pod.and_then(|pod| pod.template.owner.as_ref());
         let (old, new) = (owner(delta.old), owner(delta.new));
         for owner in [old, new].into_iter().flatten().filter(|owner| owner.kind == kind) {
-            wakes.wake(Key::namespaced(namespace, &owner.name));
+            wakes.wake_after(Key::namespaced(namespace, &owner.name), GATHERED);
         }
         let uid = |owner: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference>| {
             owner.map(|owner| owner.uid.clone())

@@ -6,7 +6,7 @@ use crate::config::{EventDetail, KubeletConfig, SchedulerConfig};
 use crate::kubelet::{NodeKubelet, PodKubelet};
 use crate::nodes::{NodeLifecycle, PodGarbage, TaintEviction};
 use crate::scheduler::SchedulerModel;
-use crate::workloads::{Deployments, ReplicaSets};
+use crate::workloads::{DaemonSets, Deployments, DisruptionBudgets, Jobs, ReplicaSets, StatefulSets};
 
 /// Which models run, and how. Each can be left out: beside a real control plane none run, or only kubelets.
 #[derive(Clone, Debug)]
@@ -57,6 +57,10 @@ impl Models {
         if workloads {
             runtime.add(Deployments::new(events));
             runtime.add(ReplicaSets::new(events));
+            runtime.add(StatefulSets::new(events));
+            runtime.add(DaemonSets::new(events));
+            runtime.add(Jobs::new(events));
+            runtime.add(DisruptionBudgets::new());
         }
         if let Some(config) = scheduler {
             runtime.add(SchedulerModel::new(&config, events));

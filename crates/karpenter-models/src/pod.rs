@@ -63,6 +63,8 @@ pub(crate) struct PodFacts {
     pub(crate) running_since: Option<Timestamp>,
     /// Since when it is ready.
     pub(crate) ready_since: Option<Timestamp>,
+    /// When its last container ended.
+    pub(crate) finished: Option<Timestamp>,
     pub(crate) restarts: i32,
     pub(crate) nominated_node: Option<String>,
     /// The message of its `PodScheduled` condition while that is false.
@@ -123,7 +125,12 @@ impl PodFacts {
 
     /// Returns whether somebody holds on to the pod after its deletion.
     pub(crate) fn has_finalizers(&self) -> bool {
-        self.meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
+        !self.finalizers().is_empty()
+    }
+
+    /// Returns those who hold on to the pod after its deletion.
+    pub(crate) fn finalizers(&self) -> &[String] {
+        self.meta.finalizers.as_deref().unwrap_or_default()
     }
 
     /// Returns when the pod was created.
@@ -223,6 +230,7 @@ impl Templates {
             scheduled: condition_since(&status, "PodScheduled", "True"),
             running_since: running_since(&status),
             ready_since: condition_since(&status, "Ready", "True"),
+            finished: finished(&status),
             restarts: status.container_statuses.iter().flatten().map(|status| status.restart_count).sum(),
             unscheduled_because: unscheduled_because(&status),
             nominated_node: status.nominated_node_name.filter(|name| !name.is_empty()),
@@ -293,6 +301,12 @@ fn unscheduled_because(status: &PodStatus) -> Option<String> {
     let found =
         conditions.find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")?;
     Some(found.message.clone().unwrap_or_default())
+}
+
+fn finished(status: &PodStatus) -> Option<Timestamp> {
+    let statuses = status.container_statuses.iter().flatten();
+    let ends = statuses.filter_map(|status| status.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
+    ends.map(|time| time.0).max()
 }
 
 fn running_since(status: &PodStatus) -> Option<Timestamp> {

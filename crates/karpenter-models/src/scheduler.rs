@@ -25,6 +25,7 @@ pub use cluster::Cluster;
 pub use controller::SchedulerModel;
 pub use engine::{Decision, Scheduler};
 pub use reason::{Diagnosis, Reason, Rejection};
+pub(crate) use rules::PlacementRules;
 pub(crate) use taints::{Effect as TaintEffect, Toleration, read_taints};
 pub use volume_filter::VolumeChoice;
 pub use volumes::{BIND_COMPLETED, SELECTED_NODE};

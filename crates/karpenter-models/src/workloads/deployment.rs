@@ -22,6 +22,8 @@ use new_set::{DESIRED, MOST, REVISION, annotation, find_new, make, missing_annot
 use sizes::{Goal, SetSize, Sizes, Strategy, new_set_size, roll, scale};
 use status::Picture;
 
+pub(crate) use new_set::template_hash;
+
 const COMPONENT: &str = "deployment-controller";
 
 /// Rolls deployments out.

@@ -7,4 +7,5 @@ mod fits;
 mod objects;
 mod pods_and_nodes;
 mod scheduling;
+mod sets;
 mod world;

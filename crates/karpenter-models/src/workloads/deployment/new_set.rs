@@ -118,7 +118,7 @@ fn copied(deployment: &Deployment) -> Annotations {
 }
 
 /// Returns a short name for a template, the same for equal templates.
-pub(super) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
+pub(crate) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
     let text = serde_json::to_string(template).expect("an API object is JSON");
     let text = text.bytes().chain(collisions.into_iter().flat_map(i32::to_le_bytes));
     let mut hash = text.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
