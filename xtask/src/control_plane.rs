@@ -108,6 +108,11 @@ pub(crate) fn programs(workspace: &Workspace) -> Result<PathBuf> {
     build::ensure(&recipe(workspace))
 }
 
+/// The folder with these programs, built if need be; `None` when that would take Go, which is not installed.
+pub(crate) fn programs_named(workspace: &Workspace, names: &[&str]) -> Result<Option<PathBuf>> {
+    build::ensure_named(&recipe(workspace), names)
+}
+
 fn recipe(workspace: &Workspace) -> PathBuf {
     workspace.root().join(Path::new("tests").join("control-plane"))
 }

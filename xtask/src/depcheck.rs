@@ -79,6 +79,8 @@ const LAYERS: &[Layer] = &[
         uses: Uses::Only(&["karpenter-environment", "karpenter-quantity"]),
         outside: None,
     },
+    // Real clients against our API server.
+    Layer { name: "karpenter-client-sessions", uses: Uses::Only(&["karpenter-apiserver"]), outside: None },
     // Runs controllers, whatever they decide.
     Layer { name: "karpenter-runtime", uses: Uses::Only(&["karpenter-environment"]), outside: None },
     // Karpenter's own controllers: any provider, no provider in particular.

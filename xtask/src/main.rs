@@ -10,6 +10,7 @@ mod generated;
 mod informer;
 mod parts;
 mod process;
+mod sessions;
 mod test_run;
 mod tidy;
 mod tools;

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::parts::{Cases, Outcome, Parts};
 use crate::workspace::Workspace;
-use crate::{deny, depcheck, generated, informer, process, tidy};
+use crate::{deny, depcheck, generated, informer, process, sessions, tidy};
 
 /// Property-test cases per property in the long run; the default is a few hundred.
 const LONG_PROPTEST_CASES: &str = "4096";
@@ -27,6 +27,7 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> bool {
     let mut parts = Parts::default();
     lint_parts(workspace, &mut parts);
     parts.run("tests", || cargo_test(&mut test_command(workspace)));
+    parts.run("client sessions", || sessions::run(workspace));
     parts.run("generated files", || Ok(generated::run(workspace, true)?.into()));
     parts.run("client-go informer", || informer::check(workspace, if all { LONG_TROUBLES } else { 1 }));
     parts.run("dependency policy", || deny::check(workspace));
@@ -91,7 +92,7 @@ fn cargo_test(command: &mut Command) -> Result<Outcome> {
 }
 
 /// The counts of a line such as `test result: ok. 12 passed; 0 failed; 0 ignored; …`.
-fn libtest_summary(line: &str) -> Option<Cases> {
+pub(crate) fn libtest_summary(line: &str) -> Option<Cases> {
     let (_, counts) = line.trim().strip_prefix("test result: ")?.split_once(". ")?;
     let count = |what: &str| counts.split("; ").find_map(|part| part.strip_suffix(what)?.trim().parse().ok());
     Some(Cases { passed: count("passed")?, failed: count("failed")? })

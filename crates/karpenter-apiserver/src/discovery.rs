@@ -3,10 +3,9 @@
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
-use crate::error::ApiError;
 use crate::registry::{Registry, Resource, Subresource};
 use crate::verbs::REVIEWS;
-use crate::wire::{ResponseBody, Route, json_response};
+use crate::wire::{ResponseBody, Route, json_response, page_not_found};
 
 const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 /// The Kubernetes version whose API this server speaks.
@@ -39,17 +38,17 @@ pub(crate) fn answer(registry: &Registry, route: &Route, headers: &HeaderMap) ->
                 document["apiVersion"] = "v1".into();
                 document
             }
-            None => return ApiError::unknown_resource().into_response(),
+            None => return page_not_found(),
         },
         Route::GroupVersion(group, version) => {
             let resources = legacy_resources(registry, group, version);
             if resources.is_empty() {
-                return ApiError::unknown_resource().into_response();
+                return page_not_found();
             }
             let name = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
             json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources})
         }
-        _ => return ApiError::unknown_resource().into_response(),
+        _ => return page_not_found(),
     };
     json_response(StatusCode::OK, &document)
 }
@@ -107,7 +106,7 @@ fn reviews<'r>(
 }
 
 fn verbs(resource: &Resource) -> Vec<&'static str> {
-    let bulk = !matches!(&*resource.name, "namespaces" | "services");
+    let bulk = &*resource.name != "namespaces";
     VERBS.iter().copied().filter(|verb| bulk || *verb != "deletecollection").collect()
 }
 

@@ -26,7 +26,8 @@ use crate::openapi::Documents;
 use crate::registry::{Registry, Resource};
 use crate::store::{Disk, DiskError, ResourceName, Stopped, Store};
 use crate::wire::{
-    BoxError, Call, Query, ResponseBody, Route, Target, add_warnings, rendering, text_response,
+    BoxError, Call, Query, ResponseBody, Route, Target, add_warnings, page_not_found, rendering,
+    text_response,
 };
 use karpenter_environment::{Environment, SystemEnvironment};
 
@@ -353,7 +354,7 @@ impl Core {
                 self.documents.version3(&registry, &path, &query, incoming.headers)
             }
             Route::OpenApiV2 => self.documents.version2(&registry, incoming.headers),
-            Route::Unknown => text_response(StatusCode::NOT_FOUND, "404 page not found\n"),
+            Route::Unknown => page_not_found(),
             other => discovery::answer(&registry, &other, incoming.headers),
         }
     }
@@ -372,7 +373,10 @@ impl Core {
         if let Some(answer) = self.review(method, target, body, user) {
             return answer.map(crate::wire::Answer::into_response);
         }
-        let resource = find(registry, target)?;
+        let resource = match find(registry, target) {
+            Err(_) if !registry.is_built_in(&target.group, &target.version) => return Ok(page_not_found()),
+            found => found?,
+        };
         let rendering = rendering(headers)?;
         let call = Call { method, resource, target, query, headers, body, rendering, user, session };
         if target.subresource.is_some() {

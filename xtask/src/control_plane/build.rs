@@ -56,15 +56,34 @@ const PROGRAMS: [Program; 8] = [
 
 /// Returns the folder of the programs, having built those it does not hold.
 pub(super) fn ensure(recipe: &Path) -> Result<PathBuf> {
-    let folder = tools::cache()?.join(format!("control-plane-{:016x}", hash(recipe)?));
-    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-    for program in PROGRAMS {
-        let path = folder.join(program.name);
-        if !path.is_file() {
-            build(recipe, &program, &path)?;
-        }
+    let folder = folder(recipe)?;
+    for program in &PROGRAMS {
+        ensure_program(recipe, program, &folder)?;
     }
     Ok(folder)
+}
+
+/// Returns the folder of the programs, having built these; `None` when some are missing and Go is not installed.
+pub(super) fn ensure_named(recipe: &Path, names: &[&str]) -> Result<Option<PathBuf>> {
+    let folder = folder(recipe)?;
+    for program in PROGRAMS.iter().filter(|program| names.contains(&program.name)) {
+        if !folder.join(program.name).is_file() && Command::new("go").arg("version").output().is_err() {
+            return Ok(None);
+        }
+        ensure_program(recipe, program, &folder)?;
+    }
+    Ok(Some(folder))
+}
+
+fn folder(recipe: &Path) -> Result<PathBuf> {
+    let folder = tools::cache()?.join(format!("control-plane-{:016x}", hash(recipe)?));
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    Ok(folder)
+}
+
+fn ensure_program(recipe: &Path, program: &Program, folder: &Path) -> Result<()> {
+    let path = folder.join(program.name);
+    if path.is_file() { Ok(()) } else { build(recipe, program, &path) }
 }
 
 /// Builds beside the target and renames, so that two checkouts building at once never see half a program.

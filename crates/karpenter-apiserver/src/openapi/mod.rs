@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use crate::discovery::VERSION;
 use crate::error::ApiError;
 use crate::registry::Registry;
-use crate::wire::{Query, ResponseBody, bytes_response, json_response, text_response};
+use crate::wire::{Query, ResponseBody, bytes_response, json_response, page_not_found, text_response};
 use entry::{Entry, Source, place, places};
 
 const JSON: &str = "application/json";
@@ -84,11 +84,11 @@ impl Documents {
         let (group, version) = match parts.as_slice() {
             ["api", version] => ("", *version),
             ["apis", group, version] => (*group, *version),
-            _ => return text_response(StatusCode::NOT_FOUND, "404 page not found\n"),
+            _ => return page_not_found(),
         };
         let entries = Entry::of_version(registry, group, version);
         if entries.is_empty() {
-            return text_response(StatusCode::NOT_FOUND, "404 page not found\n");
+            return page_not_found();
         }
         if !accepts(headers, JSON) {
             return ApiError::not_acceptable().into_response();

@@ -5,7 +5,7 @@
 
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::autoscaling::v1::Scale;
-use k8s_openapi::api::core::v1::Binding;
+use k8s_openapi::api::core::v1::{Binding, ConfigMap};
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ListMeta, ObjectMeta, Status};
 use serde_json::{Map, Value, json};
@@ -71,14 +71,8 @@ fn add_kind(schemas: &mut Map<String, Value>, entry: &Entry<'_>) {
         Source::BuiltIn(generate) => add_generated(schemas, generate(), Some(&kinds)),
         Source::Custom(document) => {
             let mut schema = document.clone();
-            let metadata = json!({
-                "description": "Standard metadata of objects.", "allOf": [reference(&format!("{META}.ObjectMeta"))],
-            });
-            schema["properties"]["metadata"] = metadata;
-            for (field, description) in TYPE_FIELDS {
-                if schema["properties"][field].is_null() {
-                    schema["properties"][field] = json!({"description": description, "type": "string"});
-                }
+            for (field, property) in standard_fields("ObjectMeta") {
+                schema["properties"][field] = property;
             }
             schema["x-kubernetes-group-version-kind"] = kinds;
             schemas.insert(name.clone(), schema);
@@ -87,14 +81,10 @@ fn add_kind(schemas: &mut Map<String, Value>, entry: &Entry<'_>) {
     if !entry.stored {
         return;
     }
-    let mut properties = json!({
-        "items": {"description": "The objects.", "type": "array", "items": reference(&name)},
-        "metadata": {
-            "description": "Standard metadata of lists.", "allOf": [reference(&format!("{META}.ListMeta"))],
-        },
-    });
-    for (field, description) in TYPE_FIELDS {
-        properties[field] = json!({"description": description, "type": "string"});
+    let items = json!({"description": "The objects.", "type": "array", "items": reference(&name)});
+    let mut properties = json!({ "items": items });
+    for (field, property) in standard_fields("ListMeta") {
+        properties[field] = property;
     }
     let list = json!({
         "description": format!("{} is a list of {}", entry.list_kind, entry.kind), "type": "object",
@@ -104,10 +94,21 @@ fn add_kind(schemas: &mut Map<String, Value>, entry: &Entry<'_>) {
     schemas.insert(entry.schema_name(entry.list_kind), list);
 }
 
-const TYPE_FIELDS: [(&str, &str); 2] = [
-    ("apiVersion", "The group and version of the schema this object follows."),
-    ("kind", "The kind of this object, in CamelCase."),
-];
+/// Returns what every kind says about its type and metadata, as the built-in kinds say it.
+fn standard_fields(metadata: &str) -> [(&'static str, Value); 3] {
+    let typical = generated_schema::<ConfigMap>();
+    ["apiVersion", "kind", "metadata"].map(|field| {
+        let description = &typical["properties"][field]["description"];
+        let property = match field {
+            "metadata" => {
+                let reference = reference(&format!("{META}.{metadata}"));
+                json!({"description": description, "allOf": [reference]})
+            }
+            _ => json!({"description": description, "type": "string"}),
+        };
+        (field, property)
+    })
+}
 
 fn add_type<T: schemars::JsonSchema>(schemas: &mut Map<String, Value>, kinds: Option<&Value>) {
     add_generated(schemas, generated_schema::<T>(), kinds);

@@ -84,6 +84,11 @@ impl Registry {
             .map(|(_, resource)| resource)
     }
 
+    /// Whether a group and version belong to Kubernetes itself rather than to CRDs.
+    pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
+        self.of_version(group, version).any(|resource| !resource.is_custom())
+    }
+
     /// Returns the groups with their versions, the preferred version first.
     pub(crate) fn groups(&self) -> &BTreeMap<String, Vec<String>> {
         &self.versions

@@ -107,7 +107,7 @@ impl Core {
         if call.resource.namespaced && call.target.namespace.is_none() {
             return Err(ApiError::method_not_allowed());
         }
-        if matches!(&*call.resource.name, "namespaces" | "services") {
+        if &*call.resource.name == "namespaces" {
             return Err(ApiError::method_not_allowed());
         }
         let options = DeleteOptions::from_call(call)?;

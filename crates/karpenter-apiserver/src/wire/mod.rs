@@ -9,5 +9,6 @@ pub(crate) use query::{Query, decode as unescape};
 pub(crate) use request::{Call, Rendering, Route, Target, decode_body, decode_yaml, rendering};
 pub use response::ResponseBody;
 pub(crate) use response::{
-    Answer, BoxError, add_warnings, bytes_response, json_response, stream_response, text_response,
+    Answer, BoxError, add_warnings, bytes_response, json_response, page_not_found, stream_response,
+    text_response,
 };

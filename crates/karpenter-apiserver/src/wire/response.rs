@@ -85,6 +85,11 @@ pub(crate) fn stream_response(chunks: impl Stream<Item = Bytes> + Send + 'static
     with_type(StatusCode::OK, StreamBody::new(frames).boxed_unsync(), "application/json")
 }
 
+/// The answer for paths nobody serves.
+pub(crate) fn page_not_found() -> Response<ResponseBody> {
+    text_response(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
 pub(crate) fn bytes_response(
     code: StatusCode,
     body: Bytes,

@@ -162,8 +162,8 @@ async fn a_deleted_definition_takes_its_objects_along() {
     pools.patch("p", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     world.server.settle();
     assert_eq!(api.get_opt("nodepools.karpenter.sh").await.unwrap(), None);
-    let (code, _, message) = refused(pools.get("p").await);
-    assert_eq!((code, message.as_str()), (404, "the server could not find the requested resource"));
+    let (code, ..) = refused(pools.get("p").await);
+    assert_eq!(code, 404);
 }
 
 #[tokio::test]
