@@ -64,49 +64,79 @@ pub(crate) fn run(arguments: &ApiserverArguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(arguments: &ApiserverArguments, started: Instant) -> anyhow::Result<ExitCode> {
-    let listener = listen(SocketAddr::new(arguments.bind_address, arguments.port)).await?;
-    let address = reachable(listener.local_addr()?);
-    let data_dir = arguments.data_dir.as_ref().map(DataDir::open).transpose()?;
-    let options = Options {
-        history_limit: arguments.watch_history,
-        authorization: match arguments.authorization_mode {
-            AuthorizationMode::AlwaysAllow => Authorization::AlwaysAllow,
-            AuthorizationMode::Rbac => Authorization::Rbac,
-        },
-        ..Options::default()
-    };
-    let place = prepare(options, data_dir.as_ref(), &names(arguments))?;
-    let file = kubeconfig_file(arguments);
-    write_kubeconfig(&file, &kubeconfig(address, &place.identity, Some(&place.token)))?;
-    greet(address, &file, arguments.data_dir.as_deref(), started);
-    let server = place.server;
-    let collector = server.clone();
-    // It ends when the server is closed.
-    tokio::spawn(async move { collector.run_collector().await });
-    let stop = async {
-        tokio::select! {
-            () = asked_to_stop() => {}
-            // Why is asked below.
-            _ = server.stopped() => {}
-        }
-    };
-    serve_until(server.clone(), listener, &place.identity, stop).await?;
-    server.stopped().await.map_err(|stopped| {
-        anyhow!(
-            "{stopped}; nothing that was answered is lost: make room or repair the disk, then start again"
-        )
-    })?;
+    let place = Place::open(arguments).await?;
+    place.greet(arguments, started);
+    place.serve_until(asked_to_stop()).await?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A server and what clients need to reach it.
-struct Place {
-    server: ApiServer,
+pub(crate) struct Place {
+    pub(crate) server: ApiServer,
+    pub(crate) kubeconfig: PathBuf,
+    listener: TcpListener,
+    address: SocketAddr,
     identity: Identity,
-    token: String,
+    /// Holds the directory's lock while the server runs.
+    _data_dir: Option<DataDir>,
 }
 
-fn prepare(mut options: Options, data_dir: Option<&DataDir>, names: &[String]) -> anyhow::Result<Place> {
+impl Place {
+    /// Opens the store, listens, and writes the kubeconfig.
+    pub(crate) async fn open(arguments: &ApiserverArguments) -> anyhow::Result<Self> {
+        let listener = listen(SocketAddr::new(arguments.bind_address, arguments.port)).await?;
+        let address = reachable(listener.local_addr()?);
+        let data_dir = arguments.data_dir.as_ref().map(DataDir::open).transpose()?;
+        let options = Options {
+            history_limit: arguments.watch_history,
+            authorization: match arguments.authorization_mode {
+                AuthorizationMode::AlwaysAllow => Authorization::AlwaysAllow,
+                AuthorizationMode::Rbac => Authorization::Rbac,
+            },
+            ..Options::default()
+        };
+        let (server, identity, token) = prepare(options, data_dir.as_ref(), &names(arguments))?;
+        let file = kubeconfig_file(arguments);
+        write_kubeconfig(&file, &kubeconfig(address, &identity, Some(&token)))?;
+        Ok(Self { server, kubeconfig: file, listener, address, identity, _data_dir: data_dir })
+    }
+
+    /// Says where everything is.
+    pub(crate) fn greet(&self, arguments: &ApiserverArguments, started: Instant) {
+        greet(self.address, &self.kubeconfig, arguments.data_dir.as_deref(), started);
+    }
+
+    /// Serves until `stop` is ready or the store cannot go on.
+    pub(crate) async fn serve_until(
+        self,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let server = self.server;
+        let collector = server.clone();
+        // It ends when the server is closed.
+        tokio::spawn(async move { collector.run_collector().await });
+        let stopping = server.clone();
+        let stop = async move {
+            tokio::select! {
+                () = stop => {}
+                // Why is asked below.
+                _ = stopping.stopped() => {}
+            }
+        };
+        serve_until(server.clone(), self.listener, &self.identity, stop).await?;
+        server.stopped().await.map_err(|stopped| {
+            anyhow!(
+                "{stopped}; nothing that was answered is lost: make room or repair the disk, then start again"
+            )
+        })
+    }
+}
+
+fn prepare(
+    mut options: Options,
+    data_dir: Option<&DataDir>,
+    names: &[String],
+) -> anyhow::Result<(ApiServer, Identity, String)> {
     let mut token = options.environment.uid();
     if let Some(data_dir) = data_dir {
         let kept = data_dir.secret(ADMIN_TOKEN, || token.into_bytes())?;
@@ -117,12 +147,8 @@ fn prepare(mut options: Options, data_dir: Option<&DataDir>, names: &[String]) -
     }
     options.tokens.insert(token.clone(), User::admin());
     Ok(match data_dir {
-        Some(data_dir) => Place {
-            server: ApiServer::open(options, data_dir)?,
-            identity: Identity::kept(data_dir, names)?,
-            token,
-        },
-        None => Place { server: ApiServer::new(options), identity: Identity::generate(names)?, token },
+        Some(data_dir) => (ApiServer::open(options, data_dir)?, Identity::kept(data_dir, names)?, token),
+        None => (ApiServer::new(options), Identity::generate(names)?, token),
     })
 }
 
@@ -203,14 +229,14 @@ fn greet(address: SocketAddr, kubeconfig: &Path, data_dir: Option<&Path>, starte
 }
 
 /// A path as one word of a shell command.
-fn shell_word(path: &Path) -> String {
+pub(crate) fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |character: char| character.is_ascii_alphanumeric() || "/._-+:@%".contains(character);
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// Waits for Ctrl-C or a polite kill.
-async fn asked_to_stop() {
+pub(crate) async fn asked_to_stop() {
     let terminated = async {
         match signal(SignalKind::terminate()) {
             Ok(mut terminate) => drop(terminate.recv().await),

@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use karpenter_api::Provider;
 
 use crate::apiserver::ApiserverArguments;
+use crate::local::LocalArguments;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KARPENTER_COMMIT"), ")");
 
@@ -21,6 +22,7 @@ pub(crate) struct Arguments {
 
 const AFTER_HELP: &str = "\
 Try it without a cluster:
+  karpenter local                            a whole cluster in this process, with machines on paper
   karpenter solve --explain scenario.json    which nodes would be created for these pods, and why
 
 Prepare a cluster:
@@ -47,6 +49,13 @@ pub(crate) enum Command {
     /// Without a provider they admit the labels of every provider. With one, labels of its domain that it does not define
     /// are refused when an object is applied, which catches misspelt labels early.
     Crds(CrdsArguments),
+    /// Run a whole cluster in this process: Kubernetes API, scheduler, kubelets, Karpenter, and machines on paper
+    ///
+    /// Nothing needs to be installed and nothing outside is touched. Use it with kubectl as any cluster: pods that have no
+    /// place get nodes within seconds. A NodePool and a KWOKNodeClass named default are there from the beginning.
+    ///
+    /// Ends on Ctrl-C or SIGTERM; with --data-dir the next start continues where this one stopped.
+    Local(LocalArguments),
     /// Run a Kubernetes API server by itself: no etcd, no nodes, ready at once
     ///
     /// Serves the Kubernetes API over TLS and writes a kubeconfig for it: kubectl, helm and controllers work on it as on

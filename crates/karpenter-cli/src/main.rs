@@ -6,6 +6,7 @@ mod apiserver;
 mod arguments;
 mod crds;
 mod explain;
+mod local;
 mod measure;
 mod solve;
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Solve(arguments) => solve::run(&arguments),
         Command::Crds(arguments) => crds::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(&arguments),
+        Command::Local(arguments) => local::run(arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "karpenter", &mut script);
@@ -47,6 +49,11 @@ fn print(text: &[u8]) -> anyhow::Result<ExitCode> {
     output.write_all(text)?;
     output.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a line while the program goes on; a reader who has gone away is no reason to stop.
+fn say(line: impl std::fmt::Display) {
+    let _ = writeln!(io::stdout(), "{line}");
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

@@ -3,7 +3,7 @@
 #[path = "apiserver/crashes.rs"]
 mod crashes;
 #[path = "apiserver/process.rs"]
-mod process;
+pub(crate) mod process;
 
 use std::fs;
 

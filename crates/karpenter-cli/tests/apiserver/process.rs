@@ -19,8 +19,13 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the program on a data directory and any free port, and waits until it is ready.
     pub(crate) fn start(data: &Path, arguments: &[&str]) -> Self {
+        Self::start_as("apiserver", data, arguments)
+    }
+
+    /// Starts one of the commands that serve the Kubernetes API.
+    pub(crate) fn start_as(command: &str, data: &Path, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_karpenter"))
-            .args(["apiserver", "--port", "0", "--data-dir"])
+            .args([command, "--port", "0", "--data-dir"])
             .arg(data)
             .args(arguments)
             .stdin(Stdio::null())
