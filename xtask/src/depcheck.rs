@@ -80,7 +80,11 @@ const LAYERS: &[Layer] = &[
         outside: None,
     },
     // Real clients against our API server.
-    Layer { name: "karpenter-client-sessions", uses: Uses::Only(&["karpenter-apiserver"]), outside: None },
+    Layer {
+        name: "karpenter-client-sessions",
+        uses: Uses::Only(&["karpenter-apiserver", "karpenter-models", "karpenter-runtime"]),
+        outside: None,
+    },
     // Runs controllers, whatever they decide.
     Layer { name: "karpenter-runtime", uses: Uses::Only(&["karpenter-environment"]), outside: None },
     // Karpenter's own controllers: any provider, no provider in particular.

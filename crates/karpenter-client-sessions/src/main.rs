@@ -2,8 +2,9 @@
 //!
 //! A session is a transcript in `sessions/`: commands and what they printed when the session was recorded against the
 //! real kube-apiserver (`--record KUBECONFIG`). A run starts our server for each session, gives the same commands
-//! and compares, less times, uids and addresses. `cargo xtask test` runs this with the programs of
-//! `cargo xtask control-plane`.
+//! and compares, less times, uids and addresses. Sessions in `sessions/cluster` are about workloads that run: they were
+//! recorded with the real scheduler, controllers and kwok, and ours play with the models of those. `cargo xtask test`
+//! runs this with the programs of `cargo xtask control-plane`.
 
 mod desk;
 mod normal;
@@ -18,6 +19,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 
 use desk::Desk;
+use server::Machinery;
 use transcript::{Step, Transcript};
 
 #[derive(Parser)]
@@ -45,7 +47,7 @@ async fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sessions");
     let mut tally = Tally::default();
-    for path in sessions(&folder, &arguments.names)? {
+    for (path, machinery) in sessions(&folder, &arguments.names)? {
         let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         let transcript = Transcript::parse(&text);
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -55,7 +57,7 @@ async fn main() -> Result<ExitCode> {
             println!("{name}: recorded");
             continue;
         }
-        let server = server::start().await?;
+        let server = server::start(machinery).await?;
         let desk = Desk::new(&arguments.programs, &server.kubeconfig)?;
         // The commands block, and the server must go on.
         let outcome = tokio::task::spawn_blocking(move || compare(&name, &transcript, &desk));
@@ -68,16 +70,23 @@ async fn main() -> Result<ExitCode> {
     Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn sessions(folder: &Path, names: &[String]) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))?;
-    let mut paths: Vec<PathBuf> =
-        entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<_>>()?;
-    paths.retain(|path| {
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        names.is_empty() || names.iter().any(|name| *name == stem)
-    });
-    paths.sort();
-    Ok(paths)
+/// Returns the sessions asked for and what runs beside the server.
+fn sessions(folder: &Path, names: &[String]) -> Result<Vec<(PathBuf, Machinery)>> {
+    let mut found = Vec::new();
+    for (folder, machinery) in
+        [(folder.to_owned(), Machinery::None), (folder.join("cluster"), Machinery::Models)]
+    {
+        let entries = fs::read_dir(&folder).with_context(|| format!("listing {}", folder.display()))?;
+        for entry in entries {
+            let path = entry?.path();
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            if path.is_file() && (names.is_empty() || names.iter().any(|name| *name == stem)) {
+                found.push((path, machinery));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 fn record(transcript: &Transcript, desk: &Desk) -> Result<Transcript> {
