@@ -79,11 +79,15 @@ fn legacy_resources(registry: &Registry, group: &str, version: &str) -> Vec<Valu
         resources.push(entry);
         for subresource in &resource.subresources {
             let (group, version, kind) = response_kind(resource, subresource);
-            resources.push(json!({
+            let mut entry = json!({
                 "name": format!("{}/{}", resource.plural, subresource.name()), "singularName": "",
-                "namespaced": resource.namespaced, "kind": kind, "group": group, "version": version,
-                "verbs": subresource_verbs(subresource),
-            }));
+                "namespaced": resource.namespaced, "kind": kind, "verbs": subresource_verbs(subresource),
+            });
+            if (group.as_str(), version.as_str()) != (resource.group.as_str(), resource.version.as_str()) {
+                entry["group"] = group.into();
+                entry["version"] = version.into();
+            }
+            resources.push(entry);
         }
     }
     resources.extend(reviews(group, version).map(|(plural, kind, namespaced)| {

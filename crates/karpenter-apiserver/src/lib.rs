@@ -14,9 +14,10 @@
 //! | batch/v1 | jobs, cronjobs |
 //! | policy/v1 | poddisruptionbudgets |
 //! | autoscaling/v2 | horizontalpodautoscalers |
-//! | networking.k8s.io/v1 | ingresses, ingressclasses, networkpolicies |
+//! | networking.k8s.io/v1 | ingresses, ingressclasses, networkpolicies, ipaddresses, servicecidrs |
+//! | node.k8s.io/v1 | runtimeclasses |
 //! | discovery.k8s.io/v1 | endpointslices |
-//! | storage.k8s.io/v1 | storageclasses, volumeattachments, csinodes, csidrivers, csistoragecapacities |
+//! | storage.k8s.io/v1 | storageclasses, volumeattributesclasses, volumeattachments, csinodes, csidrivers, csistoragecapacities |
 //! | scheduling.k8s.io/v1 | priorityclasses |
 //! | coordination.k8s.io/v1 | leases |
 //! | resource.k8s.io/v1 | resourceclaims, resourceclaimtemplates, resourceslices, deviceclasses |

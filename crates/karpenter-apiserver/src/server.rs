@@ -377,6 +377,9 @@ impl Core {
             Err(_) if !registry.is_built_in(&target.group, &target.version) => return Ok(page_not_found()),
             found => found?,
         };
+        if let Some(warning) = resource.deprecation() {
+            session.warn(warning.to_owned());
+        }
         let rendering = rendering(headers)?;
         let call = Call { method, resource, target, query, headers, body, rendering, user, session };
         if target.subresource.is_some() {

@@ -55,7 +55,7 @@ impl Session {
     }
 
     /// Adds a warning for the client.
-    pub(super) fn warn(&self, warning: String) {
+    pub(crate) fn warn(&self, warning: String) {
         let mut memory = self.memory.borrow_mut();
         if !memory.warnings.contains(&warning) {
             memory.warnings.push(warning);

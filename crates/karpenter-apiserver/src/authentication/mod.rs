@@ -25,6 +25,8 @@ pub(crate) use token::TokenRequest;
 
 /// What is known of a user: which credential they showed.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+/// Whom tokens for this server are addressed to.
+pub(crate) const AUDIENCE: &str = "https://kubernetes.default.svc";
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const ANONYMOUS: &str = "system:anonymous";
@@ -131,7 +133,13 @@ impl Core {
         let token = scheme.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let user = match (peer, token) {
             (Peer::User(peer), _) => Some(peer.clone()),
-            (_, Some((_, token))) => self.token_user(token.trim()).map(|(user, _)| user),
+            (_, Some((_, token))) => {
+                // A token for somebody else's server is worth nothing here.
+                let ours = |audiences: &Vec<String>| {
+                    audiences.is_empty() || audiences.iter().any(|to| to == AUDIENCE)
+                };
+                self.token_user(token.trim()).filter(|(_, audiences)| ours(audiences)).map(|(user, _)| user)
+            }
             (Peer::Unknown, None) => self.authentication.nobody.clone(),
             (Peer::Refused, None) => None,
         };

@@ -6,9 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{AUTHENTICATED, Authentication, CREDENTIAL, User, is_current};
-
-const ISSUER: &str = "https://kubernetes.default.svc";
+use super::{AUDIENCE, AUTHENTICATED, Authentication, CREDENTIAL, User, is_current};
 
 /// What a token is to say.
 #[derive(Debug, Clone)]
@@ -60,7 +58,7 @@ impl Authentication {
     pub(crate) fn sign(&self, request: &TokenRequest<'_>) -> String {
         let TokenRequest { namespace, name, uid, audiences, issued, expires, id } = request;
         let claims = json!({
-            "iss": ISSUER, "sub": format!("system:serviceaccount:{namespace}:{name}"), "aud": audiences,
+            "iss": AUDIENCE, "sub": format!("system:serviceaccount:{namespace}:{name}"), "aud": audiences,
             "iat": issued, "nbf": issued, "exp": expires, "jti": id,
             "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}},
         });

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use k8s_openapi::api::{
     admissionregistration::v1 as admission, apps::v1 as apps, autoscaling::v2 as autoscaling,
     batch::v1 as batch, coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery,
-    events::v1 as events, networking::v1 as networking, policy::v1 as policy, rbac::v1 as rbac,
-    resource::v1 as dynamic, scheduling::v1 as scheduling, storage::v1 as storage,
+    events::v1 as events, networking::v1 as networking, node::v1 as node, policy::v1 as policy,
+    rbac::v1 as rbac, resource::v1 as dynamic, scheduling::v1 as scheduling, storage::v1 as storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use serde_json::Value;
@@ -54,6 +54,12 @@ impl Resource {
     /// Part of `kubectl get all`.
     fn in_all(mut self) -> Self {
         self.categories.push("all".to_owned());
+        self
+    }
+
+    /// Part of `kubectl get api-extensions`.
+    fn extends_api(mut self) -> Self {
+        self.categories.push("api-extensions".to_owned());
         self
     }
 
@@ -173,6 +179,8 @@ fn workload_resources() -> Vec<Resource> {
         entry::<networking::Ingress>(&["ing"]).namespaced().status(),
         entry::<networking::IngressClass>(&[]),
         entry::<networking::NetworkPolicy>(&["netpol"]).namespaced(),
+        entry::<networking::IPAddress>(&["ip"]),
+        entry::<networking::ServiceCIDR>(&[]).status(),
         entry::<discovery::EndpointSlice>(&[]).namespaced(),
     ]
 }
@@ -180,11 +188,13 @@ fn workload_resources() -> Vec<Resource> {
 fn cluster_resources() -> Vec<Resource> {
     vec![
         entry::<storage::StorageClass>(&["sc"]),
+        entry::<storage::VolumeAttributesClass>(&["vac"]),
         entry::<storage::VolumeAttachment>(&[]).status(),
         entry::<storage::CSINode>(&[]),
         entry::<storage::CSIDriver>(&[]),
         entry::<storage::CSIStorageCapacity>(&[]).namespaced(),
         entry::<scheduling::PriorityClass>(&["pc"]),
+        entry::<node::RuntimeClass>(&[]),
         entry::<coordination::Lease>(&[]).namespaced(),
         entry::<dynamic::ResourceClaim>(&[]).namespaced().status(),
         entry::<dynamic::ResourceClaimTemplate>(&[]).namespaced(),
@@ -194,10 +204,10 @@ fn cluster_resources() -> Vec<Resource> {
         entry::<rbac::RoleBinding>(&[]).namespaced(),
         entry::<rbac::ClusterRole>(&[]),
         entry::<rbac::ClusterRoleBinding>(&[]),
-        entry::<admission::ValidatingWebhookConfiguration>(&[]),
-        entry::<admission::MutatingWebhookConfiguration>(&[]),
-        entry::<admission::ValidatingAdmissionPolicy>(&[]).status(),
-        entry::<admission::ValidatingAdmissionPolicyBinding>(&[]),
-        entry::<apiextensions::CustomResourceDefinition>(&["crd", "crds"]).status(),
+        entry::<admission::ValidatingWebhookConfiguration>(&[]).extends_api(),
+        entry::<admission::MutatingWebhookConfiguration>(&[]).extends_api(),
+        entry::<admission::ValidatingAdmissionPolicy>(&[]).extends_api().status(),
+        entry::<admission::ValidatingAdmissionPolicyBinding>(&[]).extends_api(),
+        entry::<apiextensions::CustomResourceDefinition>(&["crd", "crds"]).extends_api().status(),
     ]
 }

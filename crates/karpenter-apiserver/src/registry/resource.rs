@@ -130,6 +130,12 @@ impl Resource {
         self.subresources.contains(&Subresource::Status)
     }
 
+    /// What clients are told when they use a resource that has a successor.
+    pub(crate) fn deprecation(&self) -> Option<&'static str> {
+        (&*self.name == "endpoints" && !self.is_custom())
+            .then_some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    }
+
     /// Whether objects are of a kind from a CRD.
     pub(crate) fn is_custom(&self) -> bool {
         self.custom.is_some()

@@ -31,6 +31,15 @@ pub(super) fn cells(resource: &str, object: &Value, now: Timestamp) -> Vec<Value
         "csistoragecapacities.storage.k8s.io" => {
             vec![name, object["storageClassName"].clone(), json!(or(&object["capacity"], "<unset>"))]
         }
+        "ipaddresses.networking.k8s.io" => {
+            let parent = &spec["parentRef"];
+            let parts = ["resource", "group", "namespace", "name"].map(|part| text(&parent[part]));
+            let [resource, group, namespace, parent] = parts;
+            let kind = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+            let place =
+                if namespace.is_empty() { parent.to_owned() } else { format!("{namespace}/{parent}") };
+            vec![name, json!(format!("{kind}/{place}"))]
+        }
         "nodes" => aged(node(object), &node_wide(status)),
         "services" => aged(network::service(object), &[json!(labels(&spec["selector"]))]),
         "storageclasses.storage.k8s.io" => {
@@ -134,6 +143,12 @@ fn plain(resource: &str, object: &Value) -> Option<Vec<Value>> {
             [&spec["nodeName"], &spec["driver"], &spec["pool"]["name"]].map(|value| json!(text(value))).into()
         }
         "resourceclaims.resource.k8s.io" => vec![json!(resource_claim(object))],
+        "volumeattributesclasses.storage.k8s.io" => vec![object["driverName"].clone()],
+        "runtimeclasses.node.k8s.io" => vec![object["handler"].clone()],
+        "servicecidrs.networking.k8s.io" => {
+            let ranges: Vec<&str> = items(&spec["cidrs"]).map(text).collect();
+            vec![json!(ranges.join(","))]
+        }
         "csinodes.storage.k8s.io" => vec![json!(size(&spec["drivers"]))],
         "csidrivers.storage.k8s.io" => driver(spec),
         "volumeattachments.storage.k8s.io" => {

@@ -58,6 +58,10 @@ const COLUMNS: &[(&str, &str)] = &[
         "storageclasses.storage.k8s.io",
         "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age",
     ),
+    ("volumeattributesclasses.storage.k8s.io", "Name|DriverName|Age"),
+    ("runtimeclasses.node.k8s.io", "Name|Handler|Age"),
+    ("servicecidrs.networking.k8s.io", "Name|CIDRs|Age"),
+    ("ipaddresses.networking.k8s.io", "Name|ParentRef"),
     ("volumeattachments.storage.k8s.io", "Name|Attacher|PV|Node|?Attached|Age"),
     ("csinodes.storage.k8s.io", "Name|#Drivers|Age"),
     (

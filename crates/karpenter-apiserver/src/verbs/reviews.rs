@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::authentication::User;
+use crate::authentication::{AUDIENCE, User};
 use crate::authorization::{Action, Attributes, Rule};
 use crate::error::{ApiError, FieldError};
 use crate::server::Core;
@@ -18,8 +18,6 @@ pub(crate) const REVIEWS: &[(&str, &str, &str, bool)] = &[
     ("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview", false),
     ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview", false),
 ];
-
-const AUDIENCE: &str = "https://kubernetes.default.svc";
 
 impl Core {
     /// Answers a review; `None` when the target is none.

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use crate::admission::Write;
-use crate::authentication::TokenRequest;
+use crate::authentication::{AUDIENCE, TokenRequest};
 use crate::error::{ApiError, FieldError};
 use crate::server::Core;
 use crate::wire::{Answer, Call};
@@ -22,7 +22,7 @@ impl Core {
             *spec = json!({});
         }
         if spec["audiences"].as_array().is_none_or(Vec::is_empty) {
-            spec["audiences"] = json!(["https://kubernetes.default.svc"]);
+            spec["audiences"] = json!([AUDIENCE]);
         }
         let seconds = spec["expirationSeconds"].as_i64().unwrap_or(LIFETIME_SECONDS);
         if seconds < LIFETIME_SECONDS_MIN {

@@ -233,3 +233,22 @@ async fn tokens_of_service_accounts_end_with_them() {
     let (_, answer) = world.raw("POST", path, ADMIN, &review).await;
     assert_eq!(answer["status"]["error"], "invalid bearer token");
 }
+
+#[tokio::test]
+async fn a_token_for_somebody_else_is_refused_here() {
+    let world = world();
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    world.raw("POST", accounts, ADMIN, &json!({"metadata": {"name": "bot"}})).await;
+    let request = json!({"spec": {"audiences": ["vault"]}});
+    let (_, token) = world.raw("POST", &format!("{accounts}/bot/token"), ADMIN, &request).await;
+    let token = token["status"]["token"].as_str().unwrap();
+    let bearer = format!("Bearer {token}");
+    assert_eq!(world.raw("GET", "/api", &[("authorization", &bearer)], NOTHING).await.0, 401);
+    let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let review = json!({"spec": {"token": token, "audiences": ["vault"]}});
+    let (_, answer) = world.raw("POST", path, ADMIN, &review).await;
+    assert_eq!(answer["status"]["authenticated"], true, "{answer}");
+    let review = json!({"spec": {"token": token}});
+    let (_, answer) = world.raw("POST", path, ADMIN, &review).await;
+    assert_eq!(answer["status"]["authenticated"], Value::Null, "{answer}");
+}
