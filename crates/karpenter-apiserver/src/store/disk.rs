@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use serde_json::Value;
 
 use super::state::Write;
 use super::writer::Journal;
@@ -24,8 +24,8 @@ const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const RESOURCES: TableDefinition<&str, u64> = TableDefinition::new("resources");
 /// Resource, namespace and name.
 type Place = (&'static str, &'static str, &'static str);
-/// Revision, length of the header and text.
-type Content = (u64, u16, &'static [u8]);
+/// Revision and text.
+type Content = (u64, &'static [u8]);
 const OBJECTS: TableDefinition<Place, Content> = TableDefinition::new("objects");
 
 /// Why the file cannot be used.
@@ -142,12 +142,11 @@ impl Disk {
             if owner != resource {
                 break;
             }
-            let (revision, header, text) = value.value();
-            let object =
-                StoredObject::from_text(Bytes::copy_from_slice(text), header, revision, selectable_fields);
-            let object = object.map_err(|error| {
+            let (revision, text) = value.value();
+            let parsed: Value = serde_json::from_slice(text).map_err(|error| {
                 DiskError::Damaged(format!("{resource} {namespace}/{name} is no JSON: {error}"))
             })?;
+            let object = StoredObject::new(&parsed, revision, selectable_fields);
             take(Key::new(namespace, name), object);
         }
         Ok(())
@@ -179,7 +178,7 @@ impl Journal for Disk {
                 if write.removed {
                     objects.remove(key)?;
                 } else {
-                    objects.insert(key, (object.revision, object.header, &*object.bytes))?;
+                    objects.insert(key, (object.revision, &*object.to_bytes()))?;
                 }
                 last.insert(&*write.resource, object.revision);
             }

@@ -168,7 +168,7 @@ async fn a_restart_finds_every_write_and_the_end_of_its_history() {
     let kept = put(&store, "a", Expected::Revision(first));
     remove(&store, "b", removed);
     let last = store.revision();
-    let text = store.get("pods", &Key::new("a", "a")).unwrap().bytes.clone();
+    let text = store.get("pods", &Key::new("a", "a")).unwrap().to_bytes();
     drop(store);
     drop(disk);
 
@@ -176,7 +176,7 @@ async fn a_restart_finds_every_write_and_the_end_of_its_history() {
     let store = Store::open(10, Arc::clone(&disk)).unwrap();
     store.restore(&disk, &resource(), &[]).unwrap();
     let object = store.get_visible("pods", &Key::new("a", "a")).unwrap();
-    assert_eq!((object.revision, &object.bytes), (kept, &text));
+    assert_eq!((object.revision, object.to_bytes()), (kept, text));
     assert_eq!((store.revision(), store.visible_revision()), (last, last));
     assert!(store.subscribe(&resource(), last - 1).is_err(), "the removal is not remembered");
     assert!(store.subscribe(&resource(), last).is_ok());

@@ -15,7 +15,9 @@
 mod disk;
 mod history;
 mod object;
+mod pool;
 mod state;
+mod text;
 mod watch;
 mod writer;
 
@@ -26,6 +28,7 @@ use serde_json::Value;
 pub use disk::{Disk, DiskError};
 pub use history::{Compacted, Event, EventKind};
 pub use object::{Key, Owner, StoredObject};
+pub use pool::Labels;
 use state::{State, Table};
 use watch::{Ending, Signal};
 pub use watch::{Progress, Subscription};

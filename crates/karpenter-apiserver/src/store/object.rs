@@ -1,14 +1,18 @@
-//! One stored object: its JSON bytes and the few values that selectors, garbage collection and deletion ask for.
+//! One stored object: its JSON text and the few values that selectors, garbage collection and deletion ask for.
 //!
-//! The bytes are what a client gets; a list or a watch event copies them without parsing. A parsed
+//! The text is what a client gets; a list or a watch event copies it without parsing. A parsed
 //! `serde_json::Value` of a pod takes five to ten times the room of its text, so values exist only while a request
 //! works on them.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::fmt::Write as _;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
+
+use super::pool::{self, Labels, Wanted};
+use super::text::{Draft, Text};
 
 /// Where an object lives within its resource. Cluster-scoped objects have an empty namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,7 +31,7 @@ impl Key {
 }
 
 /// One entry of `metadata.ownerReferences`, reduced to what garbage collection needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// `apiVersion` of the owner.
     pub api_version: Box<str>,
@@ -44,20 +48,17 @@ pub struct Owner {
 /// An object as the store holds it; immutable, shared between the current state, the history and readers.
 #[derive(Debug)]
 pub struct StoredObject {
-    /// The revision that wrote it, also in the bytes as `metadata.resourceVersion`.
+    /// The revision that wrote it, also in the text as `metadata.resourceVersion`.
     pub revision: u64,
-    /// The JSON text: `kind`, `apiVersion`, `metadata`, then the other fields.
-    pub bytes: Bytes,
-    /// How many bytes `{"kind":…,"apiVersion":…,` take, so that lists can leave them out.
-    pub header: u16,
+    text: Text,
     /// `metadata.uid`.
     pub uid: Box<str>,
     /// `metadata.labels`, sorted by key.
-    pub labels: Box<[(Box<str>, Box<str>)]>,
+    pub labels: Arc<Labels>,
     /// Values of the resource's selectable fields, in the order the resource declares them.
-    pub fields: Box<[Box<str>]>,
+    pub fields: Box<[Arc<str>]>,
     /// `metadata.ownerReferences`.
-    pub owners: Box<[Owner]>,
+    pub owners: Box<[Arc<Owner>]>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
 }
@@ -65,52 +66,53 @@ pub struct StoredObject {
 impl StoredObject {
     /// Extracts the indexed values of `value` and keeps its text.
     pub fn new(value: &Value, revision: u64, selectable_fields: &[String]) -> Self {
-        let (bytes, header) = json_text(value);
-        Self::indexed(value, bytes, header, revision, selectable_fields)
-    }
-
-    /// Builds an object from the text and header another [`StoredObject`] had.
-    ///
-    /// # Errors
-    /// Returns why the text is no JSON.
-    pub fn from_text(
-        bytes: Bytes,
-        header: u16,
-        revision: u64,
-        selectable_fields: &[String],
-    ) -> Result<Self, serde_json::Error> {
-        let value: Value = serde_json::from_slice(&bytes)?;
-        if usize::from(header) >= bytes.len() {
-            return Err(serde::de::Error::custom("its header is longer than its text"));
-        }
-        Ok(Self::indexed(&value, bytes, header, revision, selectable_fields))
-    }
-
-    fn indexed(
-        value: &Value,
-        bytes: Bytes,
-        header: u16,
-        revision: u64,
-        selectable_fields: &[String],
-    ) -> Self {
         let metadata = &value["metadata"];
         let mut labels: Vec<(Box<str>, Box<str>)> = metadata["labels"]
             .as_object()
             .into_iter()
             .flatten()
-            .map(|(key, value)| (Box::from(key.as_str()), text(value)))
+            .map(|(key, value)| (Box::from(key.as_str()), text(value).into()))
             .collect();
         labels.sort_by(|left, right| left.0.cmp(&right.0));
+        let draft = Draft::new(value);
+        let fields: Vec<Cow<'_, str>> =
+            selectable_fields.iter().map(|path| field_text(value, path)).collect();
+        let parts = draft.parts.iter().map(|(_, part)| part.as_str());
+        let mut shared = pool::share(Wanted {
+            texts: parts.chain(fields.iter().map(AsRef::as_ref)).collect(),
+            labels,
+            owners: metadata["ownerReferences"].as_array().into_iter().flatten().map(owner).collect(),
+        });
+        let fields = shared.texts.split_off(draft.parts.len());
         Self {
             revision,
-            bytes,
-            header,
-            uid: text(&metadata["uid"]),
-            labels: labels.into(),
-            fields: selectable_fields.iter().map(|path| field_text(value, path)).collect(),
-            owners: metadata["ownerReferences"].as_array().into_iter().flatten().map(owner).collect(),
+            text: draft.finish(shared.texts),
+            uid: text(&metadata["uid"]).into(),
+            labels: shared.labels,
+            fields: fields.into(),
+            owners: shared.owners,
             deleting: metadata.get("deletionTimestamp").is_some_and(|time| !time.is_null()),
         }
+    }
+
+    /// Returns the JSON text: `kind`, `apiVersion`, `metadata`, then the other fields.
+    pub fn to_bytes(&self) -> Bytes {
+        self.text.to_bytes()
+    }
+
+    /// Returns how many bytes the JSON text has.
+    pub fn text_len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Appends the JSON text.
+    pub fn write_text(&self, output: &mut Vec<u8>) {
+        self.text.write(output);
+    }
+
+    /// Appends the JSON text without `kind` and `apiVersion`, as items of lists are written.
+    pub fn write_item(&self, output: &mut Vec<u8>) {
+        self.text.write_item(output);
     }
 
     /// Parses the object.
@@ -118,7 +120,7 @@ impl StoredObject {
     /// # Panics
     /// Never: the text was written from a value.
     pub fn value(&self) -> Value {
-        serde_json::from_slice(&self.bytes).expect("the store holds valid JSON")
+        serde_json::from_slice(&self.to_bytes()).expect("the store holds valid JSON")
     }
 
     /// Returns the value of a label.
@@ -128,37 +130,18 @@ impl StoredObject {
     }
 }
 
-/// Writes an object in the order Kubernetes does.
-fn json_text(value: &Value) -> (Bytes, u16) {
-    let mut text = String::with_capacity(1024);
-    let mut put = |arguments: std::fmt::Arguments<'_>| {
-        text.write_fmt(arguments).expect("writing to a string never fails");
-        text.len()
-    };
-    let header = put(format_args!("{{\"kind\":{},\"apiVersion\":{},", value["kind"], value["apiVersion"]));
-    let header = u16::try_from(header).expect("kind and apiVersion are short names");
-    put(format_args!("\"metadata\":{}", value["metadata"]));
-    for (name, field) in value.as_object().into_iter().flatten() {
-        if !matches!(name.as_str(), "kind" | "apiVersion" | "metadata") {
-            put(format_args!(",{}:{field}", Value::String(name.clone())));
-        }
-    }
-    text.push('}');
-    (Bytes::from(text.into_boxed_str().into_string()), header)
-}
-
 fn owner(reference: &Value) -> Owner {
     Owner {
-        api_version: text(&reference["apiVersion"]),
-        kind: text(&reference["kind"]),
-        name: text(&reference["name"]),
-        uid: text(&reference["uid"]),
+        api_version: text(&reference["apiVersion"]).into(),
+        kind: text(&reference["kind"]).into(),
+        name: text(&reference["name"]).into(),
+        uid: text(&reference["uid"]).into(),
         blocks_deletion: reference["blockOwnerDeletion"].as_bool().unwrap_or(false),
     }
 }
 
 /// Field selectors compare text; absent fields are the empty text and booleans are `true` or `false`.
-fn field_text(value: &Value, path: &str) -> Box<str> {
+fn field_text<'v>(value: &'v Value, path: &str) -> Cow<'v, str> {
     let mut current = value;
     for part in path.split('.') {
         current = &current[part];
@@ -172,7 +155,7 @@ fn field_text(value: &Value, path: &str) -> Box<str> {
 /// Selectable fields that are booleans: absent means `false`.
 const BOOLEAN_FIELDS: &[&str] = &["spec.unschedulable", "spec.hostNetwork"];
 
-fn text(value: &Value) -> Box<str> {
+fn text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => text.as_str().into(),
         Value::Null => "".into(),

@@ -12,7 +12,7 @@ use crate::store::StoredObject;
 /// Returns the text of a stored object in the version of `resource`.
 pub(super) fn served_bytes(resource: &Resource, object: &StoredObject) -> Bytes {
     match resource.conversion {
-        Conversion::Stored => object.bytes.clone(),
+        Conversion::Stored => object.to_bytes(),
         _ => Bytes::from(served(resource, object.value()).to_string()),
     }
 }

@@ -185,7 +185,7 @@ fn expired_continue() -> ApiError {
 
 /// Joins the texts of objects; built-in kinds leave `kind` and `apiVersion` out of items, as Kubernetes does.
 fn object_list(resource: &Resource, metadata: &Value, objects: &[&std::sync::Arc<StoredObject>]) -> Bytes {
-    let size: usize = objects.iter().map(|object| object.bytes.len() + 1).sum();
+    let size: usize = objects.iter().map(|object| object.text_len() + 1).sum();
     let mut text = Vec::with_capacity(size + 256);
     let head = format!(
         "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
@@ -200,8 +200,7 @@ fn object_list(resource: &Resource, metadata: &Value, objects: &[&std::sync::Arc
         if resource.conversion != Conversion::Stored || resource.is_custom() {
             text.extend_from_slice(&served_bytes(resource, object));
         } else {
-            text.push(b'{');
-            text.extend_from_slice(&object.bytes[usize::from(object.header)..]);
+            object.write_item(&mut text);
         }
     }
     text.extend_from_slice(b"]}");
