@@ -76,14 +76,21 @@ impl std::fmt::Display for Component {
 pub(crate) fn run(workspace: &Workspace, task: &ControlPlane) -> Result<bool> {
     match task {
         ControlPlane::Build => println!("{}", programs(workspace)?.display()),
-        ControlPlane::Up(wish) => {
-            let kubeconfig = start::up(&recipe(workspace), &programs(workspace)?, wish)?;
-            println!("{}", kubeconfig.display());
-        }
-        ControlPlane::Down { rundir } => process_files::stop_all(rundir)?,
+        ControlPlane::Up(wish) => println!("{}", up(workspace, wish)?.display()),
+        ControlPlane::Down { rundir } => down(rundir)?,
         ControlPlane::Kinds { check } => return kinds(workspace, *check),
     }
     Ok(true)
+}
+
+/// Builds what is missing, starts it and returns the path of an administrator's kubeconfig.
+pub(crate) fn up(workspace: &Workspace, wish: &Up) -> Result<PathBuf> {
+    start::up(&recipe(workspace), &programs(workspace)?, wish)
+}
+
+/// Stops what [`up`] started.
+pub(crate) fn down(rundir: &Path) -> Result<()> {
+    process_files::stop_all(rundir)
 }
 
 /// Writes or checks the facts about built-in kinds.

@@ -6,6 +6,7 @@
 mod control_plane;
 mod deny;
 mod depcheck;
+mod figures;
 mod generated;
 mod informer;
 mod parts;
@@ -52,6 +53,8 @@ enum Task {
     /// Build, start and stop a real Kubernetes control plane from Go modules
     #[command(subcommand)]
     ControlPlane(control_plane::ControlPlane),
+    /// Measure our API server and the real one side by side
+    ApiserverFigures(figures::Figures),
     /// Run the benchmarks; `cargo xtask bench --help` lists their options
     #[command(disable_help_flag = true)]
     Bench {
@@ -81,6 +84,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Tidy => tidy::run(&workspace),
         Task::Crds { check } => generated::run(&workspace, check),
         Task::ControlPlane(task) => control_plane::run(&workspace, &task),
+        Task::ApiserverFigures(wish) => figures::run(&workspace, &wish),
         Task::Bench { arguments } => {
             let mut command =
                 workspace.cargo(["run", "--quiet", "--release", "--package", "karpenter-bench", "--"]);

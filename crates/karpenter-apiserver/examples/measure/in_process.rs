@@ -1,6 +1,4 @@
-//! Measures the server: time to ready, and memory and list times with many nodes and pods.
-//!
-//! `cargo run --release -p karpenter-apiserver --example measure -- [NODES] [PODS]`
+//! The server in this very process, called without a network: time to ready, memory, lists.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +8,13 @@ use http_body_util::BodyExt;
 use karpenter_apiserver::{ApiServer, Options, ResponseBody};
 use serde_json::{Value, json};
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let nodes: usize = arguments.next().map_or(Ok(10_000), |count| count.parse())?;
-    let pods: usize = arguments.next().map_or(Ok(100_000), |count| count.parse())?;
+use crate::Outcome;
+use crate::objects::{node, pod};
+use crate::phases::Load;
+
+/// Fills a server and reports as it goes.
+pub(crate) async fn run(load: Load) -> Outcome<()> {
+    let Load { nodes, pods } = load;
     let start = Instant::now();
     let server = ApiServer::new(Options::default());
     send(&server, "GET", "/readyz", &Value::Null)?;
@@ -78,55 +78,7 @@ fn report(what: &str, took: Duration) {
     println!("{what}: {:.2} ms", took.as_secs_f64() * 1000.0);
 }
 
-/// Returns the resident size in KiB.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-    line.trim().trim_end_matches(" kB").parse().unwrap_or(0)
-}
-
-fn node(index: usize) -> Value {
-    let resources = json!({"cpu": "16", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"});
-    let condition = |kind: &str, status: &str| {
-        json!({
-            "type": kind, "status": status, "reason": "KubeletReady", "message": "kubelet is posting ready status",
-            "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z",
-        })
-    };
-    json!({
-        "metadata": {"name": format!("node-{index:05}"), "labels": {
-            "kubernetes.io/hostname": format!("node-{index:05}"), "kubernetes.io/arch": "amd64",
-            "kubernetes.io/os": "linux", "node.kubernetes.io/instance-type": "m5.4xlarge",
-            "topology.kubernetes.io/zone": format!("zone-{}", index % 3), "karpenter.sh/nodepool": "default",
-            "karpenter.sh/capacity-type": "spot",
-        }},
-        "spec": {"providerID": format!("sim:///{index}")},
-        "status": {
-            "capacity": resources, "allocatable": resources,
-            "conditions": [condition("Ready", "True"), condition("MemoryPressure", "False"),
-                condition("DiskPressure", "False"), condition("PIDPressure", "False")],
-        },
-    })
-}
-
-fn pod(index: usize, nodes: usize) -> Value {
-    json!({
-        "metadata": {
-            "name": format!("pod-{index:06}"),
-            "labels": {"app": format!("app-{}", index % 100), "pod-template-hash": "5d4f8c7b9"},
-            "ownerReferences": [{
-                "apiVersion": "example.com/v1", "kind": "Set", "name": format!("set-{}", index % 100),
-                "uid": format!("{:08x}-0000-4000-8000-000000000000", index % 100), "controller": true,
-            }],
-        },
-        "spec": {
-            "nodeName": format!("node-{:05}", index % nodes.max(1)),
-            "containers": [{
-                "name": "main", "image": "registry.example.com/team/app:1.2.3",
-                "resources": {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}},
-                "env": [{"name": "MODE", "value": "production"}, {"name": "REGION", "value": "one"}],
-                "ports": [{"containerPort": 8080}],
-            }],
-        },
-    })
+/// Returns this process' resident size in KiB.
+fn resident() -> u64 {
+    crate::usage::resident(&[std::process::id()]) / 1024
 }
