@@ -16,6 +16,7 @@ mod disk;
 mod history;
 mod object;
 mod pool;
+mod signal;
 mod state;
 mod text;
 mod watch;
@@ -84,7 +85,7 @@ struct Shared {
     state: Mutex<State>,
     /// Wakes the writer thread: there is something to commit, or nothing will follow.
     work: Condvar,
-    signal: tokio::sync::watch::Sender<Signal>,
+    signal: signal::Sender<Signal>,
 }
 
 impl Shared {
@@ -351,7 +352,7 @@ fn shared(revision: u64, history_limit: usize, durable: bool) -> Shared {
     Shared {
         state: Mutex::new(State::new(revision, history_limit, durable.then(Vec::new))),
         work: Condvar::new(),
-        signal: tokio::sync::watch::Sender::new(Signal { visible: revision, ending: None }),
+        signal: signal::Sender::new(Signal { visible: revision, ending: None }),
     }
 }
 

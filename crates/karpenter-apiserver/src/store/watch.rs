@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch::Receiver;
+use super::signal::Receiver;
 
 use super::{Compacted, Event, ResourceName, Stopped, Store};
 
