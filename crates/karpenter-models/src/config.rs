@@ -50,6 +50,8 @@ pub struct KubeletConfig {
     pub pod_stop_after: Duration,
     /// How often a node says that it is alive.
     pub heartbeat: Duration,
+    /// Storage drivers on every node.
+    pub csi_drivers: Vec<CsiDriver>,
     /// The version nodes report.
     pub version: String,
 }
@@ -62,9 +64,21 @@ impl Default for KubeletConfig {
             pod_start_after: Duration::ZERO,
             pod_stop_after: Duration::ZERO,
             heartbeat: Duration::from_mins(5),
+            csi_drivers: Vec::new(),
             version: "v1.36.3".to_owned(),
         }
     }
+}
+
+/// A storage driver that runs on nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsiDriver {
+    /// The driver's name, which storage classes call their provisioner.
+    pub name: String,
+    /// How many volumes a node can attach; no limit if nothing is said.
+    pub volumes_max: Option<i32>,
+    /// Node labels that tell where volumes can be reached from; the zone if there are none.
+    pub topology_keys: Vec<String>,
 }
 
 /// Which nodes the kubelet model runs.

@@ -15,6 +15,9 @@ pub mod nodes;
 mod pod;
 pub mod scheduler;
 pub mod selector;
+mod service_account;
+pub mod storage;
 pub mod workloads;
 
 pub use models::{Models, ModelsConfig};
+pub use service_account::ServiceAccounts;

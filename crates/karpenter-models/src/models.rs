@@ -6,7 +6,11 @@ use crate::config::{EventDetail, KubeletConfig, SchedulerConfig};
 use crate::kubelet::{NodeKubelet, PodKubelet};
 use crate::nodes::{NodeLifecycle, PodGarbage, TaintEviction};
 use crate::scheduler::SchedulerModel;
-use crate::workloads::{DaemonSets, Deployments, DisruptionBudgets, Jobs, ReplicaSets, StatefulSets};
+use crate::service_account::ServiceAccounts;
+use crate::storage::{EphemeralClaims, StorageConfig, VolumeAttacher, VolumeBinder};
+use crate::workloads::{
+    DaemonSets, Deployments, DisruptionBudgets, Jobs, ReplicaSets, StatefulSets,
+};
 
 /// Which models run, and how. Each can be left out: beside a real control plane none run, or only kubelets.
 #[derive(Clone, Debug)]
@@ -19,6 +23,10 @@ pub struct ModelsConfig {
     pub nodes: bool,
     /// Runs deployments, sets of pods, jobs, and the status of disruption budgets.
     pub workloads: bool,
+    /// Binds, makes and attaches volumes.
+    pub storage: Option<StorageConfig>,
+    /// Makes the default service account of every namespace.
+    pub service_accounts: bool,
     /// Which events are written.
     pub events: EventDetail,
 }
@@ -30,6 +38,8 @@ impl Default for ModelsConfig {
             kubelets: Some(KubeletConfig::default()),
             nodes: true,
             workloads: true,
+            storage: Some(StorageConfig::default()),
+            service_accounts: true,
             events: EventDetail::default(),
         }
     }
@@ -48,7 +58,11 @@ impl Models {
 
     /// Adds the models to a runtime.
     pub fn add_to(self, runtime: &mut Runtime) {
-        let ModelsConfig { scheduler, kubelets, nodes, workloads, events } = self.config;
+        let ModelsConfig { scheduler, kubelets, nodes, workloads, storage, service_accounts, events } =
+            self.config;
+        if service_accounts {
+            runtime.add(ServiceAccounts::new());
+        }
         if nodes {
             runtime.add(NodeLifecycle::new());
             runtime.add(TaintEviction::new(events));
@@ -61,6 +75,11 @@ impl Models {
             runtime.add(DaemonSets::new(events));
             runtime.add(Jobs::new(events));
             runtime.add(DisruptionBudgets::new());
+        }
+        if let Some(config) = storage {
+            runtime.add(EphemeralClaims::new());
+            runtime.add(VolumeBinder::new(config.clone()));
+            runtime.add(VolumeAttacher::new(config));
         }
         if let Some(config) = scheduler {
             runtime.add(SchedulerModel::new(&config, events));

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaimTemplate, Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use karpenter_runtime::Watches;
 use kube::Resource;
@@ -52,6 +52,8 @@ pub(crate) struct PodFacts {
     /// How the scheduler sees it.
     pub(crate) demand: Demand,
     pub(crate) annotations: Option<Annotations>,
+    /// Claims that are made for the pod, by name.
+    pub(crate) ephemeral_claims: Vec<(String, PersistentVolumeClaimTemplate)>,
     pub(crate) node: Option<String>,
     pub(crate) is_gated: bool,
     pub(crate) phase: Phase,
@@ -215,6 +217,7 @@ impl Templates {
         let mut spec = pod.spec.take().unwrap_or_default();
         let node = spec.node_name.take().filter(|name| !name.is_empty());
         let is_gated = spec.scheduling_gates.take().is_some_and(|gates| !gates.is_empty());
+        let ephemeral_claims = ephemeral_claims(meta.name.as_deref().unwrap_or_default(), &mut spec);
         strip(&mut spec);
         let (template, demand) = self.share(Template { labels, owner, spec }, demand);
         let status = pod.status.take().unwrap_or_default();
@@ -222,6 +225,7 @@ impl Templates {
             meta,
             template,
             demand,
+            ephemeral_claims,
             annotations: annotations.filter(|annotations| !annotations.is_empty()),
             node,
             is_gated,
@@ -265,6 +269,15 @@ pub(crate) fn watch_pods(watches: &mut Watches) {
     // Only the first declaration of a runtime is used, so all controllers share its templates.
     let templates = Templates::default();
     watches.add_as::<Pod, PodFacts>(move |pod| templates.keep(pod));
+}
+
+fn ephemeral_claims(name: &str, spec: &mut PodSpec) -> Vec<(String, PersistentVolumeClaimTemplate)> {
+    let volumes = spec.volumes.iter_mut().flatten();
+    let made = volumes.filter_map(|volume| {
+        let template = volume.ephemeral.as_mut()?.volume_claim_template.take()?;
+        Some((format!("{name}-{}", volume.name), template))
+    });
+    made.collect()
 }
 
 /// Drops what is each pod's own and what no model reads.

@@ -9,6 +9,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use karpenter_runtime::{Caches, Change, Controller, Key, Outcome, View, Wakes, Watches, Write};
 use serde_json::{Value, json};
 
@@ -54,6 +56,36 @@ impl NodeKubelet {
             _ => (Some(write_lease(node, lease, lasting, now)), heartbeat),
         }
     }
+
+    /// Returns the write that tells which storage drivers a node has, unless that is known.
+    fn drivers(&self, node: &Node, caches: &Caches) -> Option<Write> {
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        if self.config.csi_drivers.is_empty() || caches.of::<CSINode>().get(&Key::cluster(name)).is_some() {
+            return None;
+        }
+        let drivers = self.config.csi_drivers.iter().map(|driver| CSINodeDriver {
+            name: driver.name.clone(),
+            node_id: name.to_owned(),
+            allocatable: driver.volumes_max.map(|count| VolumeNodeResources { count: Some(count) }),
+            topology_keys: Some(driver.topology_keys.clone()).filter(|keys| !keys.is_empty()),
+        });
+        let owner = OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            name: name.to_owned(),
+            uid: node.metadata.uid.clone().unwrap_or_default(),
+            ..OwnerReference::default()
+        };
+        let object = CSINode {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                owner_references: Some(vec![owner]),
+                ..ObjectMeta::default()
+            },
+            spec: CSINodeSpec { drivers: drivers.collect() },
+        };
+        Some(Write::create(&object).tolerating(409))
+    }
 }
 
 impl Controller for NodeKubelet {
@@ -67,6 +99,7 @@ impl Controller for NodeKubelet {
     fn watches(&self, watches: &mut Watches) {
         watches.add::<Node>();
         watches.add::<Lease>();
+        watches.add::<CSINode>();
     }
 
     fn wake(&mut self, change: &Change, _: &Caches, wakes: &mut Wakes) {
@@ -96,7 +129,8 @@ impl Controller for NodeKubelet {
                 }
                 let (lease, next) = self.lease(node, lease, view.now);
                 let ready = self.status(node, key, true, view.now).tolerating(404);
-                Outcome::done().then(ready).then_all(lease).again(next)
+                let drivers = self.drivers(node, view.caches);
+                Outcome::done().then_all(drivers).then(ready).then_all(lease).again(next)
             }
             Health::NotReady | Health::Running => {
                 let (lease, next) = self.lease(node, lease, view.now);

@@ -3,9 +3,11 @@
 #![allow(clippy::needless_pass_by_value, reason = "json!() reads best as an argument")]
 
 mod deployments;
+mod determinism;
 mod fits;
 mod objects;
 mod pods_and_nodes;
 mod scheduling;
 mod sets;
+mod volumes;
 mod world;

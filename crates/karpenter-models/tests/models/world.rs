@@ -19,6 +19,7 @@ use crate::objects::{merge, read};
 
 /// An API server with the models running on it.
 pub(crate) struct World {
+    pub(crate) server: ApiServer,
     pub(crate) client: Client,
 }
 
@@ -35,9 +36,10 @@ impl World {
         let client = Client::new(server.clone(), "default");
         let mut runtime = Runtime::new(client.clone(), environment);
         Models::new(config).add_to(&mut runtime);
-        tokio::spawn(async move { server.run_collector().await });
+        let collector = server.clone();
+        tokio::spawn(async move { collector.run_collector().await });
         tokio::spawn(runtime.run(std::future::pending()));
-        Self { client }
+        Self { server, client }
     }
 
     /// Lets simulated time pass.
