@@ -9,7 +9,7 @@ use crate::scheduler::SchedulerModel;
 use crate::service_account::ServiceAccounts;
 use crate::storage::{EphemeralClaims, StorageConfig, VolumeAttacher, VolumeBinder};
 use crate::workloads::{
-    DaemonSets, Deployments, DisruptionBudgets, Jobs, ReplicaSets, StatefulSets,
+    CronJobs, DaemonSets, Deployments, DisruptionBudgets, Jobs, ReplicaSets, StatefulSets,
 };
 
 /// Which models run, and how. Each can be left out: beside a real control plane none run, or only kubelets.
@@ -73,6 +73,7 @@ impl Models {
             runtime.add(ReplicaSets::new(events));
             runtime.add(StatefulSets::new(events));
             runtime.add(DaemonSets::new(events));
+            runtime.add(CronJobs::new(events));
             runtime.add(Jobs::new(events));
             runtime.add(DisruptionBudgets::new());
         }

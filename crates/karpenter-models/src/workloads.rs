@@ -1,5 +1,6 @@
 //! Workload controllers: deployments, replica sets, stateful sets, daemon sets, jobs, and the status of disruption budgets.
 
+mod cron_job;
 mod daemon_set;
 mod deployment;
 mod disruption;
@@ -10,6 +11,7 @@ mod revisions;
 mod scale_down;
 mod stateful_set;
 
+pub use cron_job::CronJobs;
 pub use daemon_set::DaemonSets;
 pub use deployment::Deployments;
 pub use disruption::DisruptionBudgets;

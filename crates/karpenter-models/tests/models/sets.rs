@@ -1,7 +1,7 @@
 //! Stateful sets, daemon sets, jobs and disruption budgets, through the API, on simulated time.
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_models::ModelsConfig;
@@ -196,6 +196,22 @@ async fn a_deadline_ends_a_job_and_deleting_it_leaves_nothing_behind() {
     world.api::<Job>().delete("gone", &DeleteParams::background()).await.unwrap();
     world.pass(5).await;
     assert!(world.pods().await.iter().all(|pod| !pod.metadata.name.as_ref().unwrap().starts_with("gone")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_starts_jobs_by_the_clock_and_keeps_a_few() {
+    let world = nodes(1).await;
+    let cron = json!({"metadata": {"name": "tick"}, "spec": {"schedule": "*/5 * * * *", "successfulJobsHistoryLimit": 2,
+        "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "a"}]}}}}}});
+    world.create::<CronJob>(cron).await;
+    world.pass(200).await;
+    assert!(world.pods().await.is_empty());
+    world.pass(1800).await;
+    let jobs = world.api::<Job>().list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(jobs.iter().filter_map(ended).collect::<Vec<_>>().len(), 2);
+    let status = world.get::<CronJob>("tick").await.status.unwrap();
+    assert_eq!(status.last_schedule_time.unwrap().0.to_string(), "2030-01-01T00:30:00Z");
+    assert_eq!(status.active, None);
 }
 
 #[tokio::test(start_paused = true)]
