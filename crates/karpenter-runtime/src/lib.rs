@@ -18,6 +18,7 @@
 mod cache;
 mod controller;
 mod key;
+mod leadership;
 mod perform;
 mod queue;
 mod runtime;
@@ -28,5 +29,6 @@ pub use cache::{Cache, Caches, Change, Delta, Kept, Kind};
 pub use controller::{Controller, Effect, Outcome, Pace, View, Wakes, Watches};
 pub use key::Key;
 pub use kube::core::Status;
+pub use leadership::{Candidacy, Leadership};
 pub use runtime::{Handle, Runtime};
 pub use write::{Write, WriteKind};

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use karpenter_environment::Environment;
 use kube::Client;
 use rustc_hash::FxHashMap;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -115,12 +115,14 @@ pub struct Runtime {
     environment: Arc<dyn Environment>,
     members: Vec<Box<dyn Member>>,
     outside: (mpsc::UnboundedSender<Outside>, mpsc::UnboundedReceiver<Outside>),
+    listed: watch::Sender<bool>,
 }
 
 impl Runtime {
     /// A runtime without controllers.
     pub fn new(client: Client, environment: Arc<dyn Environment>) -> Self {
-        Self { client, environment, members: Vec::new(), outside: mpsc::unbounded_channel() }
+        let listed = watch::Sender::new(false);
+        Self { client, environment, members: Vec::new(), outside: mpsc::unbounded_channel(), listed }
     }
 
     /// Adds a controller that needs nothing but the Kubernetes API.
@@ -142,17 +144,35 @@ impl Runtime {
         Handle { wakes: self.outside.0.clone() }
     }
 
+    /// Tells when every watched kind has been listed once.
+    pub fn listed(&self) -> watch::Receiver<bool> {
+        self.listed.subscribe()
+    }
+
     /// Runs until `stop` is ready and what was begun has ended.
     ///
     /// # Panics
     ///
     /// If two controllers ask for different selections of one kind.
     pub async fn run(self, stop: impl Future<Output = ()>) {
+        self.run_once_allowed(std::future::ready(()), stop).await;
+    }
+
+    /// As [`Runtime::run`], but watches only, and so stays up to date, until `permission` is ready.
+    ///
+    /// # Panics
+    ///
+    /// If two controllers ask for different selections of one kind.
+    pub async fn run_once_allowed(
+        self,
+        permission: impl Future<Output = ()>,
+        stop: impl Future<Output = ()>,
+    ) {
         let (observations, heard) = mpsc::channel(NEWS_WAITING);
         let mut running = Running::new(self, heard);
         let _followers = running.follow(&observations);
         drop(observations);
-        running.run(stop).await;
+        running.run(permission, stop).await;
     }
 }
 
@@ -164,6 +184,9 @@ struct Running {
     readers: FxHashMap<TypeId, Vec<usize>>,
     watches: Vec<Watch>,
     unlisted: BTreeSet<TypeId>,
+    listed: watch::Sender<bool>,
+    /// Whether anything may be reconciled yet.
+    allowed: bool,
     caches: Caches,
     queue: Queue,
     failures: FxHashMap<Item, u32>,
@@ -207,6 +230,8 @@ impl Running {
             members: runtime.members,
             readers,
             unlisted: watches.iter().map(Watch::kind).collect(),
+            listed: runtime.listed,
+            allowed: false,
             watches,
             caches,
             queue: Queue::default(),
@@ -226,14 +251,13 @@ impl Running {
         followers
     }
 
-    async fn run(&mut self, stop: impl Future<Output = ()>) {
+    async fn run(&mut self, permission: impl Future<Output = ()>, stop: impl Future<Output = ()>) {
+        let mut permission = std::pin::pin!(permission);
         let mut stop = std::pin::pin!(stop);
-        if self.unlisted.is_empty() {
-            self.begin();
-        }
+        self.begin_if_possible();
         loop {
             self.take_in_what_is_there();
-            let due = if self.unlisted.is_empty() {
+            let due = if self.may_act() {
                 if self.reconcile_next() {
                     continue;
                 }
@@ -244,6 +268,10 @@ impl Running {
             tokio::select! {
                 biased;
                 () = &mut stop => break,
+                () = &mut permission, if !self.allowed => {
+                    self.allowed = true;
+                    self.begin_if_possible();
+                }
                 Some(observation) = self.heard.recv() => self.observe(observation),
                 Some(finished) = self.performing.join_next() => self.finished(finished),
                 Some((name, key)) = self.outside.recv() => self.wake_from_outside(name, key),
@@ -283,14 +311,25 @@ impl Running {
                 self.spread(&changes);
             }
             Observation::Listed(kind) => {
-                if self.unlisted.remove(&kind) && self.unlisted.is_empty() {
-                    self.begin();
+                if self.unlisted.remove(&kind) {
+                    self.begin_if_possible();
                 }
             }
         }
     }
 
-    fn begin(&mut self) {
+    /// Nothing is decided on half a picture, or before it is allowed.
+    fn may_act(&self) -> bool {
+        self.allowed && self.unlisted.is_empty()
+    }
+
+    fn begin_if_possible(&mut self) {
+        if self.unlisted.is_empty() {
+            self.listed.send_replace(true);
+        }
+        if !self.may_act() {
+            return;
+        }
         for index in 0..self.members.len() {
             let mut wakes = Wakes::default();
             self.members[index].begin(&self.caches, &mut wakes);

@@ -350,3 +350,23 @@ async fn what_is_gone_does_not_come_back() {
     assert_eq!(world.names().await, ["after"]);
     assert_eq!(*known.lock().unwrap(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_done_before_it_is_allowed_and_the_picture_is_kept_meanwhile() {
+    let world = World::new(12);
+    let log = Log::default();
+    let mut runtime = world.runtime();
+    runtime.add(Keeper { wanted: 3, log: log.clone() });
+    let mut listed = runtime.listed();
+    let seconds = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
+    let looking = async {
+        listed.wait_for(|listed| *listed).await.unwrap();
+        world.config_maps().create(&PostParams::default(), &config_map("early")).await.unwrap();
+        seconds(5).await;
+        assert_eq!(world.names().await, ["early"], "it only watches");
+        assert_eq!(*log.lock().unwrap(), ["default/early (false, true)"]);
+        seconds(10).await;
+        assert_eq!(world.names().await.len(), 3);
+    };
+    tokio::join!(runtime.run_once_allowed(seconds(10), seconds(20)), looking);
+}
