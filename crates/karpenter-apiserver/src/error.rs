@@ -63,6 +63,11 @@ impl FieldError {
         Self::new("FieldValueNotSupported", field, message)
     }
 
+    /// A text or map that is too long.
+    pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {
+        Self::new("FieldValueTooLong", field, format!("Too long: may not be more than {limit} bytes"))
+    }
+
     /// Builds an error with a ready sentence.
     pub(crate) fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason, field: field.into(), message: message.into() }
@@ -176,8 +181,13 @@ impl ApiError {
     /// The object breaks rules of its kind.
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-        let sentences: Vec<String> =
-            errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
+        let mut sentences: Vec<String> = Vec::new();
+        for error in errors {
+            let sentence = format!("{}: {}", error.field, error.message);
+            if !sentences.contains(&sentence) {
+                sentences.push(sentence);
+            }
+        }
         let summary = match sentences.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -186,9 +196,11 @@ impl ApiError {
             .iter()
             .map(|error| json!({"reason": error.reason, "message": error.message, "field": error.field}))
             .collect();
-        let mut details = json!({"name": name, "kind": kind, "causes": causes});
-        if !group.is_empty() {
-            details["group"] = group.into();
+        let mut details = json!({ "causes": causes });
+        for (key, text) in [("name", name), ("kind", kind), ("group", group)] {
+            if !text.is_empty() {
+                details[key] = text.into();
+            }
         }
         Self {
             details,
@@ -201,12 +213,38 @@ impl ApiError {
     }
 
     /// The body is in a format the server does not read.
-    pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Self {
+    pub(crate) fn unsupported_body() -> Self {
+        let accepted = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+        Self::unsupported_patch(&accepted)
+    }
+
+    /// The patch is in a format that the resource does not take.
+    pub(crate) fn unsupported_patch(accepted: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
             accepted.join(", ")
         );
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    /// The patch is in a format that nothing takes.
+    pub(crate) fn unsupported_media_type() -> Self {
+        let message = "415: Unsupported Media Type";
+        Self {
+            details: json!({}),
+            ..Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+        }
+    }
+
+    /// A JSON patch has an operation that cannot be done.
+    pub(crate) fn rejected_patch() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self { details: json!({}), ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message) }
+    }
+
+    /// A failure for which Kubernetes has no reason but the sentence.
+    pub(crate) fn unknown_failure(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
     /// The client accepts only formats the server does not write.
@@ -250,6 +288,9 @@ impl ApiError {
         });
         if let (Some(fields), true) = (status.as_object_mut(), self.reason.is_empty()) {
             fields.remove("reason");
+        }
+        if self.reason.is_empty() {
+            status.as_object_mut().map(|status| status.remove("reason"));
         }
         if !self.details.is_null() {
             status["details"] = self.details.clone();

@@ -214,7 +214,9 @@ impl Core {
         let response = self.ask(call, &write, webhook, &resource, true)?.ok_or_else(waiting)?;
         match patch(&response) {
             Ok(Some(patch)) => {
-                json_patch(object, patch).map_err(|error| ApiError::internal(error.message))?;
+                let operations = patch.as_array().map(Vec::as_slice).unwrap_or_default();
+                json_patch(object, operations)
+                    .map_err(|_| ApiError::internal("an operation of the webhook's patch cannot be done"))?;
             }
             Ok(None) => {}
             Err(_) if webhook.ignores_failures => {}

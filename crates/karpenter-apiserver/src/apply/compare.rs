@@ -1,27 +1,36 @@
 //! What changed between two versions of an object, as sets of paths.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::FieldSet;
-use super::field_set::{is_merged_list, item_element};
-use crate::schema::{Merging, Node};
+use super::elements::{Form, field_element, form, is_atomic, is_empty, item_element};
+use crate::schema::Node;
 
 /// The difference between two objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Comparison {
-    pub(crate) added: FieldSet,
-    pub(crate) modified: FieldSet,
-    pub(crate) removed: FieldSet,
+pub(super) struct Comparison {
+    pub(super) added: FieldSet,
+    pub(super) modified: FieldSet,
+    pub(super) removed: FieldSet,
 }
 
 impl Comparison {
     /// Returns the paths whose value is new or different.
-    pub(crate) fn written(&self) -> FieldSet {
+    pub(super) fn written(&self) -> FieldSet {
         let mut written = self.added.clone();
         written.extend(&self.modified);
         written
+    }
+
+    /// Leaves out everything at and below the paths of `ignored`.
+    pub(super) fn without(self, ignored: &FieldSet) -> Self {
+        Self {
+            added: self.added.without(ignored),
+            modified: self.modified.without(ignored),
+            removed: self.removed.without(ignored),
+        }
     }
 
     fn hang(&mut self, element: &str, below: Self) {
@@ -37,65 +46,85 @@ impl Comparison {
     }
 }
 
-/// Structs that the API's own types always contain, so they are never newly added by a writer.
-const ALWAYS_PRESENT: &[&str] =
-    &["f:metadata", "f:spec", "f:status", "f:template", "f:strategy", "f:containers"];
-
-/// Compares two values of the same place; `None` is an absent value.
-pub(crate) fn compare(old: Option<&Value>, new: Option<&Value>, node: &Node) -> Comparison {
-    if old == new {
-        return Comparison::default();
-    }
-    let before = old.and_then(|value| elements(value, node));
-    let after = new.and_then(|value| elements(value, node));
+/// Compares two values of the same place; `None` is an absent value, and one of them is there.
+pub(super) fn compare(old: Option<&Value>, new: Option<&Value>, node: &Node) -> Comparison {
     let mut result = Comparison::default();
-    if before.is_none() && after.is_none() {
+    let forms = (old.map(|value| form(value, node)), new.map(|value| form(value, node)));
+    let form = match forms {
+        (Some(old), Some(new)) if old != new => Form::Whole,
+        (old, new) => new.or(old).unwrap_or(Form::Whole),
+    };
+    if is_atomic(node, form) || (is_empty(old) && is_empty(new)) {
         match (old, new) {
-            (None, Some(_)) => result.added.member = true,
-            (Some(_), None) => result.removed.member = true,
-            _ => result.modified.member = true,
+            (None, _) => result.added.member = true,
+            (_, None) => result.removed.member = true,
+            (old, new) => result.modified.member = old != new,
         }
         return result;
     }
+    if form == Form::Map {
+        compare_fields(old, new, node, &mut result);
+    } else {
+        compare_items(old, new, node, &mut result);
+    }
     match (old, new) {
-        (None, Some(_)) => result.added.member = true,
-        (Some(_), None) => result.removed.member = true,
+        (None, _) => result.added.member = true,
+        (_, None) => result.removed.member = true,
         _ => {}
-    }
-    let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-    for (element, (value, child)) in &after {
-        let previous = before.get(element).map(|(value, _)| *value);
-        let mut below = compare(previous, Some(value), child);
-        if ALWAYS_PRESENT.contains(&element.as_str()) && !below.added.children.is_empty() {
-            below.added.member = false;
-        }
-        result.hang(element, below);
-    }
-    for (element, (value, child)) in &before {
-        if !after.contains_key(element) {
-            result.hang(element, compare(Some(value), None, child));
-        }
     }
     result
 }
 
-type Elements<'v> = BTreeMap<String, (&'v Value, std::sync::Arc<Node>)>;
-
-/// Splits a value into the parts that are owned one by one; `None` when it is owned as a whole.
-fn elements<'v>(value: &'v Value, node: &Node) -> Option<Elements<'v>> {
-    match value {
-        Value::Object(fields) if node.merging != Merging::Atomic && !fields.is_empty() => Some(
-            fields
-                .iter()
-                .map(|(name, value)| (format!("f:{name}"), (value, node.field_or_any(name))))
-                .collect(),
-        ),
-        Value::Array(items) if is_merged_list(node) && !items.is_empty() => {
-            let child = node.items();
-            Some(items.iter().map(|item| (item_element(item, node), (item, child.clone()))).collect())
+fn compare_fields(old: Option<&Value>, new: Option<&Value>, node: &Node, result: &mut Comparison) {
+    let old = old.and_then(Value::as_object);
+    let new = new.and_then(Value::as_object);
+    let names: BTreeSet<&String> = old.into_iter().chain(new).flat_map(serde_json::Map::keys).collect();
+    for name in names {
+        let (before, after) = (old.and_then(|old| old.get(name)), new.and_then(|new| new.get(name)));
+        if before != after {
+            result.hang(&field_element(name), compare(before, after, &node.field_or_any(name)));
         }
-        _ => None,
     }
+}
+
+/// Items by path element; one that occurs twice is compared as a whole.
+fn compare_items(old: Option<&Value>, new: Option<&Value>, node: &Node, result: &mut Comparison) {
+    let (old, new) = (indexed(old, node), indexed(new, node));
+    let items = node.items();
+    let elements: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let nothing = Vec::new();
+    for element in elements {
+        let before = old.get(element).unwrap_or(&nothing);
+        let after = new.get(element).unwrap_or(&nothing);
+        let mut below = Comparison::default();
+        match (before.len(), after.len()) {
+            (0 | 1, 0 | 1) => below = compare(before.first().copied(), after.first().copied(), &items),
+            (0 | 1, _) => {
+                if let Some(before) = before.first() {
+                    below = compare(Some(before), None, &items);
+                }
+                below.added.member = true;
+            }
+            (_, 0 | 1) => {
+                if let Some(after) = after.first() {
+                    below = compare(None, Some(after), &items);
+                }
+                below.removed.member = true;
+            }
+            _ => below.modified.member = before != after,
+        }
+        result.hang(element, below);
+    }
+}
+
+fn indexed<'v>(value: Option<&'v Value>, node: &Node) -> BTreeMap<String, Vec<&'v Value>> {
+    let mut index: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
+    for item in value.and_then(Value::as_array).into_iter().flatten() {
+        if let Ok(element) = item_element(item, node) {
+            index.entry(element).or_default().push(item);
+        }
+    }
+    index
 }
 
 #[cfg(test)]

@@ -7,28 +7,42 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::schema::{Merging, Node};
+use super::elements::{Form, field_element, form, is_atomic, item_element};
+use crate::schema::Node;
 
 /// A set of paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet {
     /// Whether the path that leads here is a member.
-    pub(crate) member: bool,
-    pub(crate) children: BTreeMap<String, FieldSet>,
+    pub(super) member: bool,
+    pub(super) children: BTreeMap<String, FieldSet>,
 }
 
 impl FieldSet {
     /// The set with only the path that leads here.
-    pub(crate) fn leaf() -> Self {
+    pub(super) fn leaf() -> Self {
         Self { member: true, children: BTreeMap::new() }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// The set of these fields, each given by the names that lead to it.
+    pub(crate) fn of_fields(paths: &[&[&str]]) -> Self {
+        let mut set = Self::default();
+        for path in paths {
+            let mut place = &mut set;
+            for name in *path {
+                place = place.children.entry(field_element(name)).or_default();
+            }
+            place.member = true;
+        }
+        set
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
         !self.member && self.children.is_empty()
     }
 
     /// Returns the paths in both sets.
-    pub(crate) fn intersection(&self, other: &Self) -> Self {
+    pub(super) fn intersection(&self, other: &Self) -> Self {
         let shared = self.children.iter().filter_map(|(element, set)| {
             let shared = set.intersection(other.children.get(element)?);
             (!shared.is_empty()).then(|| (element.clone(), shared))
@@ -37,7 +51,7 @@ impl FieldSet {
     }
 
     /// Returns the paths in this set that are not in the other.
-    pub(crate) fn difference(&self, other: &Self) -> Self {
+    pub(super) fn difference(&self, other: &Self) -> Self {
         let rest = self.children.iter().filter_map(|(element, set)| {
             let rest = match other.children.get(element) {
                 Some(theirs) => set.difference(theirs),
@@ -48,32 +62,46 @@ impl FieldSet {
         Self { member: self.member && !other.member, children: rest.collect() }
     }
 
+    /// Returns the paths in this set that are neither in the other nor below one of its paths.
+    pub(super) fn without(&self, other: &Self) -> Self {
+        let rest = self.children.iter().filter_map(|(element, set)| {
+            let rest = match other.children.get(element) {
+                Some(theirs) if theirs.member => return None,
+                Some(theirs) => set.without(theirs),
+                None => set.clone(),
+            };
+            (!rest.is_empty()).then(|| (element.clone(), rest))
+        });
+        Self { member: self.member && !other.member, children: rest.collect() }
+    }
+
     /// Adds the paths of another set.
-    pub(crate) fn extend(&mut self, other: &Self) {
+    pub(super) fn extend(&mut self, other: &Self) {
         self.member |= other.member;
         for (element, set) in &other.children {
             self.children.entry(element.clone()).or_default().extend(set);
         }
     }
 
-    /// Returns the set without a field and all below it.
-    pub(crate) fn without(mut self, path: &[&str]) -> Self {
-        if let [first, rest @ ..] = path {
-            let element = format!("f:{first}");
-            if rest.is_empty() {
-                self.children.remove(&element);
-            } else if let Some(child) = self.children.remove(&element) {
-                let child = child.without(rest);
-                if !child.is_empty() {
-                    self.children.insert(element, child);
-                }
-            }
-        }
-        self
+    /// Returns the set in which every declared field with a path below it is a member itself.
+    pub(super) fn with_named_fields(&self, node: &Node) -> Self {
+        let children = self.children.iter().map(|(element, set)| {
+            let name = element.strip_prefix("f:");
+            let inner = match name {
+                Some(name) => node.field_or_any(name),
+                None => node.items(),
+            };
+            let mut set = set.with_named_fields(&inner);
+            let declared =
+                name.zip(node.fields()).is_some_and(|(name, fields)| fields.properties.contains_key(name));
+            set.member |= declared && !set.children.is_empty();
+            (element.clone(), set)
+        });
+        Self { member: self.member, children: children.collect() }
     }
 
     /// Reads `fieldsV1`.
-    pub(crate) fn from_json(json: &Value) -> Self {
+    pub(super) fn from_json(json: &Value) -> Self {
         let fields = json.as_object();
         let mut set = Self { member: fields.is_some_and(Map::is_empty), children: BTreeMap::new() };
         for (element, below) in fields.into_iter().flatten() {
@@ -87,7 +115,7 @@ impl FieldSet {
     }
 
     /// Writes `fieldsV1`.
-    pub(crate) fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let mut fields = Map::new();
         if self.member && !self.children.is_empty() {
             fields.insert(".".into(), Value::Object(Map::new()));
@@ -98,49 +126,58 @@ impl FieldSet {
         Value::Object(fields)
     }
 
-    /// Returns the paths that an applied configuration names.
-    pub(crate) fn of(value: &Value, node: &Node) -> Self {
-        match value {
-            Value::Object(fields) if node.merging != Merging::Atomic && !fields.is_empty() => {
-                let children = fields
-                    .iter()
-                    .map(|(name, value)| (format!("f:{name}"), Self::of(value, &node.field_or_any(name))));
-                Self { member: false, children: children.collect() }
-            }
-            Value::Array(items) if is_merged_list(node) && !items.is_empty() => {
-                let item_node = node.items();
-                let children = items.iter().map(|item| {
-                    let mut set = Self::of(item, &item_node);
-                    set.member = true;
-                    (item_element(item, node), set)
-                });
-                Self { member: false, children: children.collect() }
-            }
-            _ => Self::leaf(),
+    /// Returns the paths that an object names.
+    pub(super) fn of(value: &Value, node: &Node) -> Self {
+        let form = form(value, node);
+        if is_atomic(node, form) {
+            return Self::leaf();
         }
+        let mut set = Self::default();
+        if form == Form::Map {
+            for (name, field) in value.as_object().into_iter().flatten() {
+                let mut below = Self::of(field, &node.field_or_any(name));
+                let declared = node.fields().is_some_and(|fields| fields.properties.contains_key(name));
+                let empty = field.is_null() || field.as_object().is_some_and(Map::is_empty);
+                below.member |= empty || !declared;
+                if !below.is_empty() {
+                    set.children.insert(field_element(name), below);
+                }
+            }
+            return set;
+        }
+        let items = node.items();
+        for item in value.as_array().into_iter().flatten() {
+            let Ok(element) = item_element(item, node) else { continue };
+            // An item that occurs twice is owned, its fields are not.
+            let below = if set.children.contains_key(&element) {
+                Self::leaf()
+            } else {
+                Self { member: true, ..Self::of(item, &items) }
+            };
+            set.children.insert(element, below);
+        }
+        set
     }
 
     /// Returns the paths as Kubernetes prints them in conflicts: `.spec.containers[name="a"].image`.
-    pub(crate) fn paths(&self) -> Vec<String> {
+    pub(super) fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
-        self.collect_paths(&mut String::new(), &mut paths);
+        self.collect_paths("", &mut paths);
         paths
     }
 
-    fn collect_paths(&self, prefix: &mut String, paths: &mut Vec<String>) {
-        if self.member {
-            paths.push(prefix.clone());
-        }
+    /// Members of one level come before everything below.
+    fn collect_paths(&self, prefix: &str, paths: &mut Vec<String>) {
+        let members = self.children.iter().filter(|(_, set)| set.member);
+        paths.extend(members.map(|(element, _)| format!("{prefix}{}", shown(element))));
         for (element, set) in &self.children {
-            let length = prefix.len();
-            prefix.push_str(&printed(element));
-            set.collect_paths(prefix, paths);
-            prefix.truncate(length);
+            set.collect_paths(&format!("{prefix}{}", shown(element)), paths);
         }
     }
 }
 
-fn printed(element: &str) -> String {
+/// A path element as people read it.
+pub(super) fn shown(element: &str) -> String {
     match element.split_at_checked(2) {
         Some(("f:", name)) => format!(".{name}"),
         Some(("k:", keys)) => {
@@ -150,33 +187,6 @@ fn printed(element: &str) -> String {
         }
         Some(("v:", value)) => format!("[={value}]"),
         _ => element.to_owned(),
-    }
-}
-
-/// Whether list items are merged one by one.
-pub(crate) fn is_merged_list(node: &Node) -> bool {
-    matches!(node.merging, Merging::Set | Merging::Keyed(_))
-}
-
-/// Returns the path element of an item in a merged list.
-pub(crate) fn item_element(item: &Value, list: &Node) -> String {
-    match &list.merging {
-        Merging::Keyed(keys) => {
-            let items = list.items();
-            let keys: BTreeMap<&str, Value> = keys
-                .iter()
-                .filter_map(|key| {
-                    let default = || match key.as_str() {
-                        // The one key field Kubernetes defaults in its own lists.
-                        "protocol" => Some(Value::String("TCP".into())),
-                        _ => items.field(key).and_then(|node| node.default.clone()),
-                    };
-                    Some((key.as_str(), item.get(key).cloned().or_else(default)?))
-                })
-                .collect();
-            format!("k:{}", serde_json::to_string(&keys).expect("keys have a JSON form"))
-        }
-        _ => format!("v:{item}"),
     }
 }
 
@@ -200,5 +210,23 @@ mod tests {
         let right = FieldSet::from_json(&json!({"f:a": {"f:c": {}, "f:d": {}}}));
         assert_eq!(left.difference(&right).to_json(), json!({"f:a": {"f:b": {}}}));
         assert_eq!(left.intersection(&right).to_json(), json!({"f:a": {"f:c": {}}}));
+        let status = FieldSet::of_fields(&[&["a"]]);
+        assert!(left.without(&status).is_empty());
+        assert!(!left.difference(&status).is_empty());
+    }
+
+    #[test]
+    fn an_object_names_its_leaves_items_and_keys() {
+        let pod = Node::built_in("v1", "Pod");
+        let value = json!({"metadata": {"labels": {"a": "b"}}, "spec": {
+            "containers": [{"name": "c", "resources": {}}], "tolerations": [{"key": "k"}],
+        }});
+        assert_eq!(
+            FieldSet::of(&value, &pod).to_json(),
+            json!({
+                "f:metadata": {"f:labels": {"f:a": {}}},
+                "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:resources": {}}}, "f:tolerations": {}},
+            })
+        );
     }
 }

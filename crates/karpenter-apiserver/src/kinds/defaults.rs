@@ -62,12 +62,6 @@ pub(super) fn apply(resource: &str, object: &mut Value) {
 fn namespace(object: &mut Value) {
     let name = object["metadata"]["name"].clone();
     nested(&mut object["metadata"], "labels")["kubernetes.io/metadata.name"] = name;
-    let deleting = !object["metadata"]["deletionTimestamp"].is_null();
-    let spec = nested(object, "spec");
-    // On a namespace being deleted the finalizer may have been taken away on purpose.
-    if !deleting {
-        default(spec, "finalizers", json!(["kubernetes"]));
-    }
 }
 
 fn secret(object: &mut Value) {

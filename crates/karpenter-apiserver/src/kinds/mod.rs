@@ -7,9 +7,11 @@ mod admission;
 mod defaults;
 mod immutability;
 mod metadata;
+mod services;
+mod strategy;
 mod validation;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::authorization::CLUSTER_ROLES;
 use crate::crd;
@@ -17,116 +19,41 @@ use crate::error::{ApiError, FieldError};
 use crate::registry::Resource;
 use crate::server::Core;
 use crate::store::Key;
+use crate::verbs::Scope;
 
 pub(crate) use admission::admit_create;
+pub(crate) use strategy::{
+    allows_create_on_update, allows_unconditional_update, ignored_fields, prepare_create, prepare_update,
+};
 
 /// The name CRDs have in the store.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// The finalizer that keeps a CRD until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Built-in resources whose `metadata.generation` counts changes of the spec.
-const GENERATIONS: &[&str] = &[
-    "pods",
-    "replicationcontrollers",
-    "deployments.apps",
-    "replicasets.apps",
-    "statefulsets.apps",
-    "daemonsets.apps",
-    "jobs.batch",
-    "cronjobs.batch",
-    "poddisruptionbudgets.policy",
-    "ingresses.networking.k8s.io",
-    "networkpolicies.networking.k8s.io",
-    DEFINITIONS,
-    "validatingwebhookconfigurations.admissionregistration.k8s.io",
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-    "validatingadmissionpolicies.admissionregistration.k8s.io",
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
-];
-
-/// Whether the server counts the generations of a resource.
-pub(crate) fn tracks_generation(resource: &Resource) -> bool {
-    resource.is_custom() || GENERATIONS.contains(&&*resource.name)
+/// Whether a kind is one of those that the facts describe.
+pub(crate) fn is_known(api_version: &str, kind: &str) -> bool {
+    crate::schema::is_kind(api_version, kind)
 }
 
-/// Whether an update changed what the user wants, as opposed to metadata and status.
-pub(crate) fn is_respecified(resource: &Resource, old: &Value, new: &Value) -> bool {
-    if !resource.is_custom() {
-        return old["spec"] != new["spec"];
-    }
-    let wish = |object: &Value| {
-        let mut object = object.clone();
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("metadata");
-            if resource.has_status() {
-                fields.remove("status");
-            }
-        }
-        object
-    };
-    wish(old) != wish(new)
+/// Fills in the defaults of an object of a built-in resource.
+pub(crate) fn default(resource: &str, object: &mut Value) {
+    defaults::apply(resource, object);
+    crate::admission::apply_defaults(resource, object);
 }
 
-/// Whether a PUT without `resourceVersion` overwrites whatever is there.
-pub(crate) fn allows_unconditional_update(resource: &Resource) -> bool {
-    const GUARDED: &[&str] = &[
-        "leases.coordination.k8s.io",
-        "poddisruptionbudgets.policy",
-        "volumeattachments.storage.k8s.io",
-        "csinodes.storage.k8s.io",
-        "csidrivers.storage.k8s.io",
-        DEFINITIONS,
-    ];
-    !resource.is_custom() && !GUARDED.contains(&&*resource.name)
-}
-
-/// Fills in defaults and the initial status of a new object.
-pub(crate) fn prepare_create(core: &Core, resource: &Resource, object: &mut Value) {
-    if resource.has_status()
-        && let Some(fields) = object.as_object_mut()
-    {
-        // Nodes register themselves with a status; all others start without one.
-        if &*resource.name != "nodes" {
-            fields.remove("status");
-        }
-    }
-    if resource.is_custom() {
-        // What was dropped may have a default: a status that says the object is ready, for one.
-        crate::schema::apply_defaults(object, resource.schema());
-        return;
-    }
-    defaults::apply(&resource.name, object);
-    crate::admission::apply_defaults(&resource.name, object);
-    match &*resource.name {
-        "namespaces" => object["status"] = json!({"phase": "Active"}),
-        "pods" => defaults::initial_pod_status(object),
-        "persistentvolumes" | "persistentvolumeclaims" => object["status"] = json!({"phase": "Pending"}),
-        "services" => object["status"] = json!({"loadBalancer": {}}),
-        "jobs.batch" => defaults::job_selector(object),
-        DEFINITIONS => {
-            crd::prepare(object);
-            crd::with_status(object, &core.now());
-        }
-        _ => {}
-    }
-}
-
-/// Fills in defaults of a changed object.
-pub(crate) fn prepare_update(core: &Core, resource: &Resource, old: &Value, object: &mut Value) {
-    if resource.is_custom() {
-        return;
-    }
-    defaults::apply(&resource.name, object);
-    crate::admission::apply_defaults(&resource.name, object);
-    if &*resource.name == DEFINITIONS && old["spec"] != object["spec"] {
-        crd::prepare(object);
-        crd::with_status(object, &core.now());
-    }
+/// What a client should know about an object that is not wrong.
+pub(crate) fn warnings(_resource: &Resource, _object: &Value, _old: Option<&Value>) -> Vec<String> {
+    Vec::new()
 }
 
 /// Returns what is wrong with an object; `old` is given on updates.
-pub(crate) fn validate(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn validate(
+    resource: &Resource,
+    object: &Value,
+    old: Option<&Value>,
+    _scope: Scope,
+) -> Vec<FieldError> {
     let mut errors = metadata::validate(resource, object);
     if let Some(custom) = &resource.custom {
         errors.extend(custom.validation.validate(object, old));
@@ -189,6 +116,11 @@ pub(crate) fn is_fully_deleted(resource: &Resource, object: &Value) -> bool {
         && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
         && empty(&metadata["finalizers"])
         && (&*resource.name != "namespaces" || empty(&object["spec"]["finalizers"]))
+}
+
+/// Whether an update is what a deletion waited for.
+pub(crate) fn is_deleted_by_update(resource: &Resource, old: &Value, new: &Value) -> bool {
+    old["metadata"]["deletionTimestamp"].is_string() && is_fully_deleted(resource, new)
 }
 
 /// Whether a finished deletion answers with the object rather than with a Status.

@@ -117,7 +117,7 @@ impl Resource {
 
     /// Returns the schema tree, built on first use.
     pub(crate) fn schema(&self) -> &Arc<Node> {
-        self.node.get_or_init(|| Arc::new(Node::built_in(&(self.document)())))
+        self.node.get_or_init(|| Node::built_in(&self.api_version(), &self.kind))
     }
 
     /// Finds a subresource by the last part of its URL.

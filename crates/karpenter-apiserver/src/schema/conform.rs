@@ -1,96 +1,47 @@
-//! Making a decoded object conform to its kind: types are checked, unknown fields dropped, defaults filled in.
+//! Making a custom object conform to its CRD: unknown fields dropped, defaults filled in. Types are left to validation.
 
 use serde_json::{Map, Value};
 
 use super::{Node, Shape};
 
-/// What to do with fields that are null.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Nulls {
-    /// Built-in kinds: null is the same as absent.
-    Dropped,
-    /// Custom resources: null stays for validation to judge, unless a default takes its place.
-    Kept,
+/// Removes what the schema does not know and returns the paths of it.
+pub(crate) fn prune(value: &mut Value, node: &Node) -> Vec<String> {
+    let mut unknown = Vec::new();
+    walk(value, node, &mut String::new(), &mut unknown);
+    unknown
 }
 
-/// What conforming found out.
-#[derive(Debug, Default)]
-pub(crate) struct Conformance {
-    /// Paths of fields the schema does not know; they were removed.
-    pub(crate) unknown: Vec<String>,
-    /// The first value of a wrong type, as a sentence.
-    pub(crate) mismatch: Option<String>,
-}
-
-/// Prunes `value` to what `node` knows and checks types; custom resources leave types to validation.
-pub(crate) fn conform(value: &mut Value, node: &Node, nulls: Nulls) -> Conformance {
-    let mut conformance = Conformance::default();
-    walk(value, node, nulls, &mut String::new(), &mut conformance);
-    conformance
-}
-
-fn walk(value: &mut Value, node: &Node, nulls: Nulls, path: &mut String, report: &mut Conformance) {
-    if value.is_null() {
-        return;
-    }
-    match (&node.shape, &mut *value) {
-        (Shape::Any, _)
-        | (Shape::String | Shape::IntOrString, Value::String(_))
-        | (Shape::Boolean, Value::Bool(_))
-        | (Shape::Number, Value::Number(_)) => {}
-        (Shape::Integer | Shape::IntOrString, Value::Number(number))
-            if number.is_i64() || number.is_u64() => {}
-        (Shape::Quantity, Value::Number(number)) => {
-            let text = number.to_string();
-            quantity(value, &text, path, report);
+fn walk(value: &mut Value, node: &Node, path: &mut String, unknown: &mut Vec<String>) {
+    match (&node.shape, value) {
+        (Shape::Object(_) | Shape::Named(_), Value::Object(fields)) => {
+            walk_object(fields, node, path, unknown);
         }
-        (Shape::Quantity, Value::String(text)) => {
-            let text = std::mem::take(text);
-            quantity(value, &text, path, report);
+        (Shape::Any, Value::Object(fields)) if !node.preserve_unknown => {
+            walk_object(fields, node, path, unknown);
         }
-        (Shape::Object { .. }, Value::Object(fields)) => walk_object(fields, node, nulls, path, report),
         (Shape::Array(items), Value::Array(values)) => {
             for (index, item) in values.iter_mut().enumerate() {
-                within(path, &format!("[{index}]"), |path| walk(item, items, nulls, path, report));
+                within(path, &format!("[{index}]"), |path| walk(item, items, path, unknown));
             }
         }
-        (shape, actual) => {
-            report.mismatch.get_or_insert_with(|| mismatch(path, shape, actual));
-        }
+        _ => {}
     }
 }
 
-/// Writes a quantity in its canonical form, as the API does whatever form the client used.
-fn quantity(value: &mut Value, text: &str, path: &str, report: &mut Conformance) {
-    match text.parse::<karpenter_quantity::Quantity>() {
-        Ok(quantity) => *value = Value::String(quantity.to_string()),
-        Err(error) => {
-            *value = Value::String(text.to_owned());
-            report.mismatch.get_or_insert_with(|| format!("{path}: {error}"));
-        }
-    }
-}
-
-fn walk_object(
-    fields: &mut Map<String, Value>,
-    node: &Node,
-    nulls: Nulls,
-    path: &mut String,
-    report: &mut Conformance,
-) {
+fn walk_object(fields: &mut Map<String, Value>, node: &Node, path: &mut String, unknown: &mut Vec<String>) {
     fields.retain(|name, value| {
+        let segment = if path.is_empty() { name.clone() } else { format!(".{name}") };
         let Some(child) = node.field(name) else {
             if !node.preserve_unknown {
-                report.unknown.push(joined(path, name));
+                unknown.push(format!("{path}{segment}"));
             }
             return node.preserve_unknown;
         };
-        let replaced = nulls == Nulls::Dropped || (!child.nullable && child.default.is_some());
-        if value.is_null() && replaced {
+        // A default takes the place of null where null is not allowed.
+        if value.is_null() && !child.nullable && child.default.is_some() {
             return false;
         }
-        let segment = if path.is_empty() { name.clone() } else { format!(".{name}") };
-        within(path, &segment, |path| walk(value, child, nulls, path, report));
+        within(path, &segment, |path| walk(value, child, path, unknown));
         true
     });
 }
@@ -102,42 +53,17 @@ fn within(path: &mut String, segment: &str, visit: impl FnOnce(&mut String)) {
     path.truncate(length);
 }
 
-fn joined(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
-}
-
-fn mismatch(path: &str, shape: &Shape, actual: &Value) -> String {
-    let expected = match shape {
-        Shape::Any => "any",
-        Shape::Object { .. } => "object",
-        Shape::Array(_) => "array",
-        Shape::String | Shape::Quantity | Shape::IntOrString => "string",
-        Shape::Integer => "int32",
-        Shape::Number => "float64",
-        Shape::Boolean => "bool",
-    };
-    let found = match actual {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
-    format!("json: cannot unmarshal {found} into Go struct field {path} of type {expected}")
-}
-
 /// Fills in the defaults of absent fields, outermost first.
 pub(crate) fn apply_defaults(value: &mut Value, node: &Node) {
     match (&node.shape, value) {
-        (Shape::Object { properties, additional }, Value::Object(fields)) => {
-            for (name, child) in properties {
+        (Shape::Object(known), Value::Object(fields)) => {
+            for (name, child) in &known.properties {
                 if let (Some(default), false) = (&child.default, fields.contains_key(name)) {
                     fields.insert(name.clone(), default.clone());
                 }
             }
             for (name, field) in fields.iter_mut() {
-                if let Some(child) = properties.get(name).or(additional.as_ref()) {
+                if let Some(child) = known.properties.get(name).or(known.additional.as_ref()) {
                     apply_defaults(field, child);
                 }
             }
@@ -168,9 +94,8 @@ mod tests {
     #[test]
     fn unknown_fields_are_dropped_and_reported() {
         let mut value = json!({"spec": {"replicas": 1, "extra": true, "free": {"x": 1}}, "other": 1});
-        let conformance = conform(&mut value, &node(), Nulls::Kept);
+        let mut unknown = prune(&mut value, &node());
         assert_eq!(value, json!({"spec": {"replicas": 1, "free": {"x": 1}}}));
-        let mut unknown = conformance.unknown;
         unknown.sort();
         assert_eq!(unknown, ["other", "spec.extra"]);
     }
@@ -178,20 +103,8 @@ mod tests {
     #[test]
     fn defaults_fill_in_nested_objects() {
         let mut value = json!({"spec": {"replicas": null}});
-        conform(&mut value, &node(), Nulls::Kept);
+        prune(&mut value, &node());
         apply_defaults(&mut value, &node());
         assert_eq!(value, json!({"spec": {"replicas": 3, "inner": {"mode": "a"}}}));
-    }
-
-    #[test]
-    fn wrong_types_are_named() {
-        let mut value = json!({"spec": {"replicas": "many"}});
-        let conformance = conform(&mut value, &node(), Nulls::Dropped);
-        assert!(
-            conformance
-                .mismatch
-                .unwrap()
-                .contains("cannot unmarshal string into Go struct field spec.replicas")
-        );
     }
 }

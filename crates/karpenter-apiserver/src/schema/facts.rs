@@ -37,10 +37,14 @@ pub(crate) struct Field {
     /// The JSON name; empty when the fields of the field's type are those of the type itself.
     pub(crate) name: &'static str,
     pub(crate) kind: FieldType,
+    /// The type as the table writes it, with the Go names of enumerations.
+    pub(crate) text: &'static str,
     /// The number in protobuf; zero when the field is not sent that way.
     pub(crate) number: u32,
     /// Whether an empty value is left out of JSON.
     pub(crate) omits_empty: bool,
+    /// Whether a zero value is left out of JSON, structs included.
+    pub(crate) omits_zero: bool,
     /// How writers' versions come together, for example `map(name)`.
     pub(crate) merging: Option<&'static str>,
     /// How a strategic merge patch works on it, for example `merge(name)`.
@@ -94,11 +98,23 @@ impl Facts {
         self.types.get(name)
     }
 
+    /// Returns the names of all types.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.types.keys().copied()
+    }
+
+    /// Returns the name of a kind's type.
+    pub(crate) fn kind_name(&self, api_version: &str, kind: &str) -> Option<&'static str> {
+        // The keys live as long as the program, the question need not.
+        self.kinds
+            .iter()
+            .find(|((version, name), _)| *version == api_version && *name == kind)
+            .map(|(_, name)| *name)
+    }
+
     /// Finds the type of a kind.
     pub(crate) fn kind(&self, api_version: &str, kind: &str) -> Option<&Type> {
-        // The keys live as long as the program, the question need not.
-        let name = self.kinds.iter().find(|((version, name), _)| *version == api_version && *name == kind)?.1;
-        self.named(name)
+        self.named(self.kind_name(api_version, kind)?)
     }
 }
 
@@ -111,8 +127,10 @@ fn field(word: &'static str) -> Option<Field> {
     let mut field = Field {
         name: if name == "..." { "" } else { name },
         kind: field_type(kind)?,
+        text: kind,
         number: 0,
         omits_empty: false,
+        omits_zero: false,
         merging: None,
         patching: None,
         default: None,
@@ -126,7 +144,11 @@ fn field(word: &'static str) -> Option<Field> {
         let text = &rest[1..end];
         match mark {
             '#' => field.number = text.parse().ok()?,
-            '?' | '!' => field.omits_empty = true,
+            '?' => field.omits_empty = true,
+            '!' => {
+                field.omits_empty = true;
+                field.omits_zero = true;
+            }
             '@' => field.merging = Some(text),
             _ => field.patching = Some(text),
         }

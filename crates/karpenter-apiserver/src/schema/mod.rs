@@ -1,41 +1,66 @@
 //! Schemas of kinds as a compact tree, one for built-in kinds and custom resources alike.
 //!
-//! A [`Node`] answers what the server asks of a schema while it works on an object: which fields exist (pruning),
-//! what type they have, what they default to, and how lists and maps merge (strategic merge patch, server-side
-//! apply). Rules about values (patterns, bounds, CEL) are not here; see `crd::validation`.
+//! A [`Node`] answers what the server asks of a schema while it works on an object: which fields exist, what type
+//! they have, which empty values are written, what they default to, and how lists and maps merge (strategic merge
+//! patch, server-side apply). Built-in kinds come from `kinds.txt`, the facts of Kubernetes' Go types; custom ones
+//! from their CRD. Rules about values (patterns, bounds, CEL) are not here; see `crd::validation`.
 
+mod built_in;
+mod canonical;
 mod conform;
+mod custom;
 pub(crate) mod facts;
-mod list_types;
+mod typed;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-pub(crate) use conform::{Nulls, apply_defaults, conform};
+pub(crate) use built_in::is_kind;
+pub(crate) use canonical::{canonical, zero};
+pub(crate) use conform::{apply_defaults, prune};
+pub(crate) use typed::{decode_typed, kind_of};
 
 /// What a value may be.
 #[derive(Debug, Clone)]
 pub(crate) enum Shape {
     /// Anything; nothing is known about it.
     Any,
-    /// Named fields and, for maps, a schema for all other keys.
-    Object { properties: BTreeMap<String, Arc<Node>>, additional: Option<Arc<Node>> },
+    /// A struct or a map.
+    Object(Arc<Fields>),
     /// A list.
     Array(Arc<Node>),
-    /// A text.
+    /// A plain value.
+    Scalar(Scalar),
+    /// An object of the inner shape, a list of such, or a plain value.
+    Flexible(Arc<Node>),
+    /// A struct that contains itself, by its name in the facts.
+    Named(&'static str),
+}
+
+/// A plain value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scalar {
     String,
-    /// A whole number.
-    Integer,
-    /// A number.
+    /// A whole number of so many bits.
+    Integer(u8),
     Number,
-    /// True or false.
     Boolean,
-    /// A number or a text.
     IntOrString,
-    /// A resource quantity; numbers become texts.
     Quantity,
+    Time,
+    MicroTime,
+    Bytes,
+}
+
+/// The fields of a struct and, for maps, the shape of all other values.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Fields {
+    /// The Go name of the struct; empty for maps and custom resources.
+    pub(crate) name: &'static str,
+    pub(crate) properties: BTreeMap<String, Arc<Node>>,
+    pub(crate) additional: Option<Arc<Node>>,
 }
 
 /// How two writers' versions of a list or a map come together.
@@ -52,17 +77,45 @@ pub(crate) enum Merging {
     Keyed(Vec<String>),
 }
 
+/// How a strategic merge patch treats a list or a map.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct PatchRule {
+    /// Lists are merged rather than replaced.
+    pub(crate) merge: bool,
+    /// The field that pairs items of merged lists; empty for lists of plain values.
+    pub(crate) key: String,
+    /// Clients send `$retainKeys` along.
+    pub(crate) retain_keys: bool,
+}
+
+/// Which values a built-in kind does not write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Omission {
+    /// A value is always written.
+    #[default]
+    Never,
+    /// Empty texts, lists, maps, false and zero are left out.
+    Empty,
+    /// Zero values are left out, structs included.
+    Zero,
+}
+
 /// One place in a kind's tree.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) shape: Shape,
     pub(crate) merging: Merging,
-    /// The key by which strategic merge patch pairs list items; `Some("")` for lists of plain values.
-    pub(crate) patch_key: Option<String>,
+    pub(crate) patch: PatchRule,
     pub(crate) preserve_unknown: bool,
-    pub(crate) embedded_resource: bool,
     pub(crate) nullable: bool,
     pub(crate) default: Option<Value>,
+    pub(crate) omission: Omission,
+    /// Whether the Go field is a pointer, so that zero differs from nothing.
+    pub(crate) pointer: bool,
+    /// The Go type as decoding errors name it.
+    pub(crate) go_type: String,
+    /// The embedded Go struct that a field belongs to, which decoding errors name.
+    pub(crate) embedded_in: &'static str,
 }
 
 impl Node {
@@ -70,11 +123,14 @@ impl Node {
         Self {
             shape,
             merging: Merging::Natural,
-            patch_key: None,
+            patch: PatchRule::default(),
             preserve_unknown: false,
-            embedded_resource: false,
             nullable: false,
             default: None,
+            omission: Omission::Never,
+            pointer: false,
+            go_type: String::new(),
+            embedded_in: "",
         }
     }
 
@@ -84,12 +140,19 @@ impl Node {
         Arc::clone(&ANY)
     }
 
-    /// Returns the node of a field.
-    pub(crate) fn field(&self, name: &str) -> Option<&Arc<Self>> {
+    /// Returns the fields of a struct or map.
+    pub(crate) fn fields(&self) -> Option<&Fields> {
         match &self.shape {
-            Shape::Object { properties, additional } => properties.get(name).or(additional.as_ref()),
+            Shape::Object(fields) => Some(fields),
+            Shape::Named(name) => built_in::named(name).map(AsRef::as_ref),
             _ => None,
         }
+    }
+
+    /// Returns the node of a field.
+    pub(crate) fn field(&self, name: &str) -> Option<&Arc<Self>> {
+        let fields = self.fields()?;
+        fields.properties.get(name).or(fields.additional.as_ref())
     }
 
     /// Returns the node of a field, or the unknown node.
@@ -105,32 +168,30 @@ impl Node {
         }
     }
 
-    /// Builds the tree of a custom resource's `openAPIV3Schema`, with Kubernetes' own `metadata`.
-    pub(crate) fn custom(schema: &Value) -> Self {
-        let mut root = Builder { definitions: &Value::Null, known: BTreeMap::new() }.node(schema);
-        if let Shape::Object { properties, .. } = &mut root.shape {
-            properties.insert("apiVersion".into(), Arc::new(Self::of(Shape::String)));
-            properties.insert("kind".into(), Arc::new(Self::of(Shape::String)));
-            properties.insert("metadata".into(), object_meta());
-        } else {
-            root.preserve_unknown = true;
-        }
-        root
+    /// Whether lists and maps here are owned and replaced as a whole.
+    pub(crate) fn is_atomic(&self) -> bool {
+        matches!((&self.shape, &self.merging), (_, Merging::Atomic) | (Shape::Array(_), Merging::Natural))
     }
 
-    /// Builds the tree of a built-in kind from the schema its type generates.
-    pub(crate) fn built_in(schema: &Value) -> Self {
-        let mut builder = Builder { definitions: &schema["$defs"], known: BTreeMap::new() };
-        let title = schema["title"].as_str().unwrap_or_default();
-        builder.definition(title, schema)
+    /// The tree of a built-in kind; everything is known about the kinds in the registry.
+    pub(crate) fn built_in(api_version: &str, kind: &str) -> Arc<Self> {
+        built_in::kind(api_version, kind).unwrap_or_else(Self::any)
+    }
+
+    /// The tree of a struct that is no kind, by its name in the facts.
+    pub(crate) fn of_struct(name: &str) -> Arc<Self> {
+        built_in::structure(name).unwrap_or_else(Self::any)
+    }
+
+    /// Builds the tree of a custom resource's `openAPIV3Schema`, with Kubernetes' own `metadata`.
+    pub(crate) fn custom(schema: &Value) -> Self {
+        custom::root(schema)
     }
 }
 
 /// The tree of `metadata`.
 pub(crate) fn object_meta() -> Arc<Node> {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-    static META: LazyLock<Arc<Node>> =
-        LazyLock::new(|| Arc::new(Node::built_in(&generated_schema::<ObjectMeta>())));
+    static META: LazyLock<Arc<Node>> = LazyLock::new(|| Node::of_struct("meta.v1.ObjectMeta"));
     Arc::clone(&META)
 }
 
@@ -139,144 +200,4 @@ pub(crate) fn generated_schema<T: schemars::JsonSchema>() -> Value {
     let mut schema = schemars::SchemaGenerator::default().into_root_schema_for::<T>().to_value();
     schema["title"] = T::schema_name().into_owned().into();
     schema
-}
-
-struct Builder<'s> {
-    definitions: &'s Value,
-    /// Finished definitions; `None` while one is being built, which is how recursion shows.
-    known: BTreeMap<String, Option<Arc<Node>>>,
-}
-
-impl Builder<'_> {
-    fn node(&mut self, schema: &Value) -> Node {
-        if let Some(reference) = schema["$ref"].as_str() {
-            let name = reference.rsplit('/').next().unwrap_or_default();
-            return (*self.referenced(name)).clone();
-        }
-        let mut node = Node::of(self.shape(schema));
-        let flag = |name: &str| schema[name].as_bool().unwrap_or(false);
-        // A built-in object without any declared field holds free JSON, such as `fieldsV1`.
-        let free = !self.definitions.is_null()
-            && matches!(&node.shape, Shape::Object { properties, additional: None } if properties.is_empty());
-        node.preserve_unknown = free || flag("x-kubernetes-preserve-unknown-fields");
-        node.embedded_resource = flag("x-kubernetes-embedded-resource");
-        node.nullable = flag("nullable");
-        node.default = schema.get("default").cloned();
-        node.merging = merging(schema);
-        if node.embedded_resource
-            && let Shape::Object { properties, .. } = &mut node.shape
-        {
-            for name in ["apiVersion", "kind"] {
-                properties.insert(name.into(), Arc::new(Node::of(Shape::String)));
-            }
-            properties.insert("metadata".into(), object_meta());
-        }
-        node
-    }
-
-    fn referenced(&mut self, name: &str) -> Arc<Node> {
-        match self.known.get(name) {
-            Some(Some(node)) => return Arc::clone(node),
-            Some(None) => return Node::any(),
-            None => {}
-        }
-        if name.ends_with(".resource.Quantity") {
-            return Arc::new(Node::of(Shape::Quantity));
-        }
-        if name.ends_with(".v1.JSONSchemaProps") || name.ends_with(".v1.JSON") {
-            return Node::any();
-        }
-        self.known.insert(name.to_owned(), None);
-        let definitions = self.definitions;
-        let node = Arc::new(self.definition(name, &definitions[name]));
-        self.known.insert(name.to_owned(), Some(Arc::clone(&node)));
-        node
-    }
-
-    /// Builds a named definition and adds what Kubernetes says about merging its fields.
-    fn definition(&mut self, name: &str, schema: &Value) -> Node {
-        let mut node = self.node(schema);
-        if list_types::is_atomic(name) {
-            node.merging = Merging::Atomic;
-        }
-        if let Shape::Object { properties, .. } = &mut node.shape {
-            for (field, child) in properties.iter_mut() {
-                if let Some(rule) = list_types::rule(name, field) {
-                    let mut ruled = (**child).clone();
-                    ruled.merging = rule.merging();
-                    ruled.patch_key = rule.patch_key.map(str::to_owned);
-                    *child = Arc::new(ruled);
-                }
-            }
-        }
-        node
-    }
-
-    fn shape(&mut self, schema: &Value) -> Shape {
-        if schema["x-kubernetes-int-or-string"].as_bool() == Some(true) {
-            return Shape::IntOrString;
-        }
-        match type_name(schema) {
-            Some("object") => {
-                let properties = schema["properties"].as_object().into_iter().flatten();
-                let properties: BTreeMap<_, _> =
-                    properties.map(|(name, schema)| (name.clone(), Arc::new(self.node(schema)))).collect();
-                let additional = match &schema["additionalProperties"] {
-                    Value::Object(_) => Some(Arc::new(self.node(&schema["additionalProperties"]))),
-                    Value::Bool(true) => Some(Node::any()),
-                    _ => None,
-                };
-                Shape::Object { properties, additional }
-            }
-            Some("array") => Shape::Array(Arc::new(self.node(&schema["items"]))),
-            Some("string") => Shape::String,
-            Some("integer") => Shape::Integer,
-            Some("number") => Shape::Number,
-            Some("boolean") => Shape::Boolean,
-            _ => Shape::Any,
-        }
-    }
-}
-
-fn type_name(schema: &Value) -> Option<&str> {
-    match &schema["type"] {
-        Value::String(name) => Some(name),
-        Value::Array(names) => names.iter().filter_map(Value::as_str).find(|name| *name != "null"),
-        _ if schema["properties"].is_object() => Some("object"),
-        _ => None,
-    }
-}
-
-fn merging(schema: &Value) -> Merging {
-    match (schema["x-kubernetes-list-type"].as_str(), schema["x-kubernetes-map-type"].as_str()) {
-        (Some("set"), _) => Merging::Set,
-        (Some("map"), _) => {
-            let keys = schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten();
-            Merging::Keyed(keys.filter_map(Value::as_str).map(str::to_owned).collect())
-        }
-        (Some("atomic"), _) | (_, Some("atomic")) => Merging::Atomic,
-        _ => Merging::Natural,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use k8s_openapi::api::core::v1::Pod;
-
-    use super::*;
-
-    #[test]
-    fn built_in_kinds_know_types_and_merge_keys() {
-        let pod = Node::built_in(&generated_schema::<Pod>());
-        let containers = pod.field("spec").unwrap().field("containers").unwrap();
-        assert_eq!(containers.patch_key.as_deref(), Some("name"));
-        let ports = containers.items().field("ports").cloned().unwrap();
-        assert_eq!(ports.merging, Merging::Keyed(vec!["containerPort".into(), "protocol".into()]));
-        let requests = containers.items().field("resources").unwrap().field("requests").cloned().unwrap();
-        assert!(matches!(requests.field("cpu").unwrap().shape, Shape::Quantity));
-        let mut managed = serde_json::json!({"metadata": {"managedFields": [{"fieldsV1": {"f:spec": {}}}]}});
-        assert!(conform(&mut managed, &pod, Nulls::Dropped).unknown.is_empty());
-        let finalizers = pod.field("metadata").unwrap().field("finalizers").unwrap();
-        assert_eq!(finalizers.merging, Merging::Set);
-    }
 }

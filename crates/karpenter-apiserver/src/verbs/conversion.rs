@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::registry::{Conversion, Resource};
-use crate::schema::{Nulls, apply_defaults, conform};
+use crate::schema::{apply_defaults, prune};
 use crate::store::StoredObject;
 
 /// Returns the text of a stored object in the version of `resource`.
@@ -23,7 +23,7 @@ pub(crate) fn served(resource: &Resource, mut value: Value) -> Value {
         Conversion::Stored => {}
         Conversion::ApiVersion => {
             value["apiVersion"] = resource.api_version().into();
-            conform(&mut value, resource.schema(), Nulls::Kept);
+            prune(&mut value, resource.schema());
             apply_defaults(&mut value, resource.schema());
         }
         Conversion::Event => {

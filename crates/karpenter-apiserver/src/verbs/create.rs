@@ -3,12 +3,16 @@
 use serde_json::{Value, json};
 
 use super::conversion::{served, stored};
-use super::decode::{conformed, place};
+use super::decode::{self, conform, place, single_owners};
+use super::options::WriteOptions;
+use super::update::Scope;
 use crate::admission::Write;
 use crate::apply::{Manager, Managers};
 use crate::authorization::Authorization;
-use crate::error::{ApiError, FieldError};
+use crate::error::ApiError;
 use crate::kinds;
+use crate::registry::Resource;
+use crate::schema::zero;
 use crate::server::Core;
 use crate::store::{Expected, Key, StoredObject};
 use crate::wire::{Answer, Call};
@@ -23,32 +27,64 @@ impl Core {
         if call.resource.namespaced && call.target.namespace.is_none() {
             return Err(ApiError::method_not_allowed());
         }
-        let mut object = call.decode()?;
-        let warnings = conformed(&call.resource, &mut object, call.query)?;
-        let created = self.create_object(call, object, None)?;
+        let options = WriteOptions::read(call, "CreateOptions")?;
+        let (mut object, mut warnings) = decode::object(call, options.validation)?;
+        wipe_system_fields(&mut object);
+        place(call, &mut object)?;
+        single_owners(&mut object, &mut warnings);
+        let managers = self.first_managers(call, &mut object, &options);
+        let created = self.create_object(call, object, &managers, &options, &mut warnings)?;
         Ok(Answer::ok(created).created().warn(warnings))
     }
 
-    /// Creates a conformed object; `managers` are given by server-side apply and computed otherwise.
+    /// Credits the creator with all fields of a new object.
+    pub(super) fn first_managers(
+        &self,
+        call: &Call<'_>,
+        object: &mut Value,
+        options: &WriteOptions,
+    ) -> Managers {
+        let resource = &call.resource;
+        let mut managers = Managers::take_either(&mut json!({}), object, false);
+        let now = call.session.draw("time", || self.now());
+        let ignored = kinds::ignored_fields(resource, Scope::Main);
+        let api_version = resource.api_version();
+        let manager = Manager {
+            name: &options.manager,
+            api_version: &api_version,
+            subresource: "",
+            now: &now,
+            ignored: &ignored,
+        };
+        managers.update(&empty(resource), object, resource.schema(), manager);
+        managers
+    }
+
+    /// Creates a conformed object whose ownership is worked out.
     pub(super) fn create_object(
         &self,
         call: &Call<'_>,
         mut object: Value,
-        managers: Option<&Managers>,
+        managers: &Managers,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
     ) -> Result<bytes::Bytes, ApiError> {
-        let dry_run = call.dry_run()?;
-        place(call, &mut object)?;
-        if object["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty()) {
-            return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+        let resource = &call.resource;
+        kinds::admit_create(self, resource, &mut object)?;
+        if self.mutate(call, "CREATE", &mut object, None)? {
+            conform(resource, &mut object).map_err(ApiError::internal)?;
+            single_owners(&mut object, warnings);
         }
-        let generated = Self::name(call, &object)?;
+        let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+        let generated = (text("name").is_empty() && !text("generateName").is_empty())
+            .then(|| text("generateName").chars().take(GENERATED_BASE_LENGTH).collect::<String>());
         for attempt in 1.. {
             let mut candidate = object.clone();
             if let Some(base) = &generated {
                 let suffix = call.session.draw("suffix", || self.environment.suffix());
                 candidate["metadata"]["name"] = format!("{base}{suffix}").into();
             }
-            match self.create_named(call, candidate, managers, dry_run) {
+            match self.create_named(call, candidate, managers, options, warnings) {
                 Err(error)
                     if error.reason == "AlreadyExists" && generated.is_some() && attempt < NAME_ATTEMPTS => {}
                 outcome => return outcome,
@@ -57,56 +93,41 @@ impl Core {
         unreachable!("the loop ends by returning")
     }
 
-    /// Checks the name, or returns the base of the name to generate.
-    fn name(call: &Call<'_>, object: &Value) -> Result<Option<String>, ApiError> {
-        let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
-        let (name, base) = (text("name"), text("generateName"));
-        match (name.is_empty(), base.is_empty()) {
-            (false, _) => Ok(None),
-            (true, false) => Ok(Some(base.chars().take(GENERATED_BASE_LENGTH).collect())),
-            (true, true) => {
-                let missing = FieldError::required("metadata.name", "name or generateName is required");
-                Err(ApiError::invalid(&call.resource.group, &call.resource.kind, "", &[missing]))
-            }
-        }
-    }
-
     fn create_named(
         &self,
         call: &Call<'_>,
         mut object: Value,
-        managers: Option<&Managers>,
-        dry_run: bool,
+        managers: &Managers,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
     ) -> Result<bytes::Bytes, ApiError> {
         let resource = &call.resource;
-        self.stamp(call, &mut object);
+        let metadata = &mut object["metadata"];
+        metadata["uid"] = call.session.draw("uid", || self.environment.uid()).into();
+        metadata["creationTimestamp"] = call.session.draw("time", || self.now()).into();
         kinds::prepare_create(self, resource, &mut object);
-        kinds::admit_create(self, resource, &mut object)?;
-        self.mutate_new(call, &mut object)?;
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let errors = kinds::validate(resource, &object, None);
+        let errors = kinds::validate(resource, &object, None, Scope::Main);
         if !errors.is_empty() {
             return Err(ApiError::invalid(&resource.group, &resource.kind, &name, &errors));
         }
         self.check_escalation(call, &object, None)?;
-        let now = self.now();
-        let manager_name = call.field_manager();
-        let manager =
-            Manager { name: &manager_name, api_version: &resource.api_version(), subresource: "", now: &now };
-        let managers = managers.cloned().unwrap_or_else(|| {
-            let mut managers = Managers::default();
-            managers.update(None, &object, resource.schema(), manager);
-            managers
-        });
+        warnings.extend(kinds::warnings(resource, &object, None));
         managers.put(&mut object);
         self.admit(call, &Write::of(call, "CREATE", Some(&object), None)?)?;
         let mut object = stored(resource, object);
         let key = Key::new(call.namespace(), name.as_str());
-        if dry_run {
+        if options.dry_run {
             if self.store.get(&resource.name, &key).is_some() {
                 return Err(ApiError::already_exists(&resource.name, &name));
             }
             return Ok(served(resource, object).to_string().into());
+        }
+        if object["metadata"]["resourceVersion"].as_str().is_some_and(|version| version.parse() != Ok(0_u64))
+        {
+            return Err(ApiError::unknown_failure(
+                "resourceVersion should not be set on objects to be created",
+            ));
         }
         let fields = &resource.selectable_fields;
         let written = self
@@ -115,48 +136,6 @@ impl Core {
             .map_err(|_| ApiError::already_exists(&resource.name, &name))?;
         self.written(resource, &object);
         Ok(self.rendered(call, &written))
-    }
-
-    /// Lets mutating webhooks change a new object before anything but its content is decided.
-    fn mutate_new(&self, call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
-        const DECIDED: [&str; 3] = ["uid", "creationTimestamp", "generation"];
-        let mut shown = object.clone();
-        if let Some(metadata) = shown["metadata"].as_object_mut() {
-            DECIDED.iter().for_each(|name| drop(metadata.remove(*name)));
-        }
-        if self.mutate(call, "CREATE", &mut shown, None)? {
-            conformed(&call.resource, &mut shown, call.query)?;
-            for name in DECIDED {
-                if let Some(value) = object["metadata"].get(name) {
-                    shown["metadata"][name] = value.clone();
-                }
-            }
-            kinds::prepare_create(self, &call.resource, &mut shown);
-            *object = shown;
-        }
-        Ok(())
-    }
-
-    /// Sets what the server decides about a new object's metadata.
-    fn stamp(&self, call: &Call<'_>, object: &mut Value) {
-        let tracks_generation = kinds::tracks_generation(&call.resource);
-        let metadata = object["metadata"].as_object_mut().expect("conformed objects have metadata");
-        for name in [
-            "selfLink",
-            "resourceVersion",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "managedFields",
-            "generation",
-        ] {
-            metadata.remove(name);
-        }
-        metadata.insert("uid".into(), call.session.draw("uid", || self.environment.uid()).into());
-        let now = call.session.draw("time", || self.now());
-        metadata.insert("creationTimestamp".into(), now.into());
-        if tracks_generation {
-            metadata.insert("generation".into(), 1.into());
-        }
     }
 
     /// Stores an object of the server's own making, such as the first namespaces.
@@ -172,7 +151,9 @@ impl Core {
         object["kind"] = kind.into();
         object["metadata"]["uid"] = self.environment.uid().into();
         object["metadata"]["creationTimestamp"] = self.now().into();
+        kinds::default(&resource.name, &mut object);
         kinds::prepare_create(self, resource, &mut object);
+        crate::schema::canonical(&mut object, resource.schema());
         let metadata = &object["metadata"];
         let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();
         let key = Key::new(text("namespace"), text("name"));
@@ -195,6 +176,25 @@ impl Core {
         }
         if self.authorizer.mode() == Authorization::Rbac {
             self.bootstrap_roles();
+        }
+    }
+}
+
+/// What a new object is compared with to find out what its creator set.
+pub(super) fn empty(resource: &Resource) -> Value {
+    let mut object = if resource.is_custom() { json!({}) } else { zero(resource.schema()) };
+    object["apiVersion"] = resource.api_version().into();
+    object["kind"] = resource.kind.as_str().into();
+    object
+}
+
+/// Removes what only the server sets.
+fn wipe_system_fields(object: &mut Value) {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for name in
+            ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
+        {
+            metadata.remove(name);
         }
     }
 }

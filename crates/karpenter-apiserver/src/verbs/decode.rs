@@ -1,73 +1,225 @@
-//! From a decoded body to an object of the right kind: identity checked, unknown fields dropped, defaults filled in.
+//! From a body to an object of the right kind: syntax, identity, types, unknown fields, defaults.
 
 use serde_json::{Value, json};
 
+use super::json_text::{self, Parsed};
+use super::options::FieldValidation;
 use crate::error::ApiError;
+use crate::kinds;
 use crate::registry::Resource;
-use crate::schema::{Nulls, apply_defaults, conform};
-use crate::wire::{Call, Query};
+use crate::schema::{Node, apply_defaults, canonical, decode_typed, prune};
+use crate::wire::{Call, decode_yaml, protobuf};
 
-/// Makes `object` an object of `resource` and returns warnings for the client.
+/// How much of a body that is not understood is shown.
+const SHOWN_MAX: usize = 30;
+
+/// Reads the body as an object of the call's resource and returns it with warnings for the client.
 ///
 /// # Errors
-/// 400 when it is of another kind, has values of wrong types, or has unknown fields and the client asked for strict
-/// validation.
-pub(super) fn conformed(
-    resource: &Resource,
-    object: &mut Value,
-    query: &Query,
-) -> Result<Vec<String>, ApiError> {
-    identify(resource, object)?;
-    let nulls = if resource.is_custom() { Nulls::Kept } else { Nulls::Dropped };
-    let conformance = conform(object, resource.schema(), nulls);
-    if let (Some(mismatch), false) = (conformance.mismatch, resource.is_custom()) {
-        let (kind, version) = (&resource.kind, &resource.version);
-        let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {mismatch}");
-        return Err(ApiError::bad_request(message));
-    }
-    let unknown: Vec<String> =
-        conformance.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-    if resource.is_custom() {
-        apply_defaults(object, resource.schema());
-    }
-    if !object["metadata"].is_object() {
-        object["metadata"] = json!({});
-    }
-    match query.get("fieldValidation") {
-        Some("Strict") if !unknown.is_empty() => {
-            Err(ApiError::bad_request(format!("strict decoding error: {}", unknown.join(", "))))
+/// 400 when it is malformed, of another kind, has values of wrong types, or has unknown fields and the client asked
+/// for strict validation; 415 when it is in an unknown format.
+pub(super) fn object(call: &Call<'_>, validation: FieldValidation) -> Result<(Value, Vec<String>), ApiError> {
+    let parsed = parsed(call)?;
+    let resource = &call.resource;
+    let mut object = parsed.value;
+    let found = identify(call, &mut object)?;
+    let handled = |error: String| {
+        ApiError::bad_request(format!("{found} cannot be handled as a {}: {error}", resource.kind))
+    };
+    let unknown = conform(resource, &mut object).map_err(handled)?;
+    let mut strict: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+    strict.extend(parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}")));
+    // What is not known is not known twice.
+    strict.retain(|text| !unknown.iter().any(|path| *text == format!("duplicate field {path:?}")));
+    match validation {
+        FieldValidation::Strict if !strict.is_empty() => {
+            Err(handled(format!("strict decoding error: {}", strict.join(", "))))
         }
-        Some("Ignore") => Ok(Vec::new()),
-        _ => Ok(unknown),
+        FieldValidation::Ignore | FieldValidation::Strict => Ok((object, Vec::new())),
+        FieldValidation::Warn => Ok((object, strict)),
     }
 }
 
-/// Checks or fills in `apiVersion` and `kind`.
-fn identify(resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
-    if !object.is_object() {
+/// Reads the body of a request for a subresource with a kind of its own.
+///
+/// # Errors
+/// As [`object`].
+pub(super) fn body_as(call: &Call<'_>, api_version: &str, kind: &str) -> Result<Value, ApiError> {
+    let mut value = parsed(call)?.value;
+    let node = Node::built_in(api_version, kind);
+    if !value.is_object() {
+        value = json!({});
+    }
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    if let Some(error) = decode_typed(&mut value, &node).error {
         return Err(ApiError::bad_request(format!(
-            "couldn't get version/kind; json parse error: a {} must be a JSON object",
-            resource.kind
+            "{kind} in version {version:?} cannot be handled as a {kind}: {error}"
         )));
     }
-    let (api_version, kind) = (resource.api_version(), resource.kind.as_str());
-    let given = |name: &str| object[name].as_str().filter(|text| !text.is_empty());
-    if let Some(given) = given("apiVersion").filter(|given| *given != api_version) {
+    canonical(&mut value, &node);
+    Ok(value)
+}
+
+fn parsed(call: &Call<'_>) -> Result<Parsed, ApiError> {
+    let unrecognized = |error: String| {
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {error} ({})",
+            call.resource.kind,
+            summary(call.body)
+        ))
+    };
+    match call.content_type() {
+        _ if call.body.starts_with(protobuf::MAGIC) => {
+            Ok(Parsed { value: call.decode()?, duplicates: Vec::new() })
+        }
+        "application/json" | "" => {
+            let parse_error =
+                |error: String| unrecognized(format!("couldn't get version/kind; json parse error: {error}"));
+            let mut parsed = json_text::parse(call.body).map_err(parse_error)?;
+            let found = match &parsed.value {
+                Value::Object(_) => return Ok(parsed),
+                Value::Null => {
+                    parsed.value = json!({});
+                    return Ok(parsed);
+                }
+                Value::Array(_) => "array",
+                Value::Bool(_) => "bool",
+                Value::Number(_) => "number",
+                Value::String(_) => "string",
+            };
+            Err(parse_error(format!(
+                "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \
+                 \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+            )))
+        }
+        "application/yaml" => {
+            let value = decode_yaml(call.body).map_err(|error| unrecognized(error.message))?;
+            let value = if value.is_object() { value } else { json!({}) };
+            Ok(Parsed { value, duplicates: Vec::new() })
+        }
+        _ => Err(ApiError::unsupported_body()),
+    }
+}
+
+fn summary(body: &[u8]) -> String {
+    let (shown, more) = match body.get(..SHOWN_MAX) {
+        Some(start) if body.len() > SHOWN_MAX => (start, " ..."),
+        _ => (body, ""),
+    };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
+        Some(_) => {
+            let hex: Vec<String> = shown.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{}{more}", hex.concat())
+        }
+    }
+}
+
+/// Checks or fills in `apiVersion` and `kind`, and returns how errors name what was found.
+fn identify(call: &Call<'_>, object: &mut Value) -> Result<String, ApiError> {
+    let resource = &call.resource;
+    let expected = resource.api_version();
+    let text = |name: &str| match &object[name] {
+        Value::Null => Ok(String::new()),
+        Value::String(text) => Ok(text.clone()),
+        other => Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: \
+             json: cannot unmarshal {} into Go struct field .{name} of type string ({})",
+            resource.kind,
+            crate::schema::kind_of(other),
+            summary(call.body)
+        ))),
+    };
+    let (given_version, given_kind) = (text("apiVersion")?, text("kind")?);
+    if given_version.matches('/').count() > 1 {
         return Err(ApiError::bad_request(format!(
-            "the API version in the data ({given}) does not match the expected API version ({api_version})"
+            "the object provided is unrecognized (must be of type {}): unexpected GroupVersion string: {given_version} \
+             ({})",
+            resource.kind,
+            summary(call.body)
         )));
     }
-    if let Some(given) = given("kind").filter(|given| *given != kind) {
-        return Err(ApiError::bad_request(format!(
-            "the kind in the data ({given}) does not match the expected kind ({kind})"
-        )));
+    let version = if given_version.is_empty() { &expected } else { &given_version };
+    let kind = if given_kind.is_empty() { &resource.kind } else { &given_kind };
+    let found = format!("{kind} in version {:?}", version.rsplit('/').next().unwrap_or_default());
+    if *version != expected || *kind != resource.kind {
+        return Err(other_kind(resource, &found, version, kind));
     }
-    object["apiVersion"] = api_version.into();
-    object["kind"] = kind.into();
-    Ok(())
+    object["apiVersion"] = expected.into();
+    object["kind"] = resource.kind.as_str().into();
+    Ok(found)
+}
+
+fn other_kind(resource: &Resource, found: &str, version: &str, kind: &str) -> ApiError {
+    if resource.is_custom() {
+        let expected = resource.api_version();
+        return ApiError::bad_request(if version == expected {
+            format!("{found} cannot be handled as a {}: {version}, Kind={kind} not supported", resource.kind)
+        } else {
+            format!(
+                "the API version in the data ({version}) does not match the expected API version ({expected})"
+            )
+        });
+    }
+    let why = if kinds::is_known(version, kind) {
+        let (from, into) = (version.rsplit('/').next().unwrap_or_default(), resource.group.split('.').next());
+        let into = into.filter(|group| !group.is_empty()).unwrap_or("core");
+        format!("converting ({from}.{kind}) to ({into}.{}): unknown conversion", resource.kind)
+    } else {
+        format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )
+    };
+    ApiError::bad_request(format!("{found} cannot be handled as a {}: {why}", resource.kind))
+}
+
+/// Gives an object the form and the defaults of its kind and returns the paths of unknown fields, which are gone.
+///
+/// # Errors
+/// Returns the first value of a wrong type of a built-in kind.
+pub(super) fn conform(resource: &Resource, object: &mut Value) -> Result<Vec<String>, String> {
+    let node = resource.schema();
+    if resource.is_custom() {
+        let metadata =
+            object.get_mut("metadata").map(|metadata| decode_typed(metadata, &crate::schema::object_meta()));
+        if let Some(error) = metadata.and_then(|decoded| decoded.error) {
+            return Err(error);
+        }
+        let unknown = prune(object, node);
+        apply_defaults(object, node);
+        if !object["metadata"].is_object() {
+            object["metadata"] = json!({});
+        }
+        canonical_metadata(object);
+        return Ok(unknown);
+    }
+    let decoded = decode_typed(object, node);
+    if let Some(error) = decoded.error {
+        return Err(error);
+    }
+    let managed = object["metadata"].get("managedFields").cloned();
+    kinds::default(&resource.name, object);
+    canonical(object, node);
+    // An empty list of managers means something to whoever takes it out.
+    if let Some(managed) = managed.filter(|managed| managed.as_array().is_some_and(Vec::is_empty)) {
+        object["metadata"]["managedFields"] = managed;
+    }
+    Ok(decoded.unknown)
+}
+
+fn canonical_metadata(object: &mut Value) {
+    let managed = object["metadata"].get("managedFields").cloned();
+    canonical(&mut object["metadata"], &crate::schema::object_meta());
+    if let Some(managed) = managed.filter(|managed| managed.as_array().is_some_and(Vec::is_empty)) {
+        object["metadata"]["managedFields"] = managed;
+    }
 }
 
 /// Checks that the namespace in the object is the one in the path, and sets it.
+///
+/// # Errors
+/// 400 when it is another.
 pub(super) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
     let Some(metadata) = object["metadata"].as_object_mut() else { return Ok(()) };
     if !call.resource.namespaced {
@@ -82,4 +234,46 @@ pub(super) fn place(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError>
     }
     metadata.insert("namespace".into(), call.namespace().into());
     Ok(())
+}
+
+/// Checks that the object has the name in the path.
+///
+/// # Errors
+/// 400 when it has none or another.
+pub(super) fn check_name(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
+    match object["metadata"]["name"].as_str().unwrap_or_default() {
+        "" => Err(ApiError::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            call.name()
+        ))),
+        name if name != call.name() => Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.name()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Drops owner references that are there twice and warns about them.
+pub(super) fn single_owners(object: &mut Value, warnings: &mut Vec<String>) {
+    let Some(owners) = object["metadata"].get_mut("ownerReferences").and_then(Value::as_array_mut) else {
+        return;
+    };
+    let mut kept: Vec<Value> = Vec::new();
+    let mut twice = Vec::new();
+    for owner in owners.drain(..) {
+        if kept.contains(&owner) {
+            twice.push(owner["uid"].as_str().unwrap_or_default().to_owned());
+        } else {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    if !twice.is_empty() {
+        warnings.push(format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and \
+             may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            twice.join(", ")
+        ));
+    }
 }

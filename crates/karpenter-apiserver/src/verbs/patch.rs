@@ -2,21 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::conversion::served;
-use super::decode::{conformed, place};
-use super::update::{Ownership, Refusal, Scope};
-use crate::apply::{Manager, Managers, Operation, apply};
-use crate::error::ApiError;
+use super::create::empty;
+use super::decode::{check_name, conform, place};
+use super::json_text;
+use super::options::{FieldValidation, WriteOptions};
+use super::update::{Proposal, Scope};
+use crate::apply::{Manager, Managers, apply};
+use crate::error::{ApiError, FieldError};
+use crate::kinds;
 use crate::patch::{
-    APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, json_patch, merge_patch, strategic_merge,
+    APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, go_text, json_patch, merge_patch,
+    strategic_merge,
 };
-use crate::schema::{Nulls, conform};
 use crate::server::Core;
-use crate::store::Key;
-use crate::wire::{Answer, Call, decode_body};
-
-/// How often a patch is tried again when the object changes under it.
-const ATTEMPTS: usize = 5;
+use crate::wire::{Answer, Call};
 
 impl Core {
     pub(crate) fn patch(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
@@ -27,143 +26,225 @@ impl Core {
         match call.content_type() {
             APPLY_PATCH => self.apply_patch(call, scope),
             STRATEGIC_MERGE_PATCH if call.resource.is_custom() => {
-                Err(ApiError::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]))
+                Err(ApiError::unsupported_patch(&[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]))
             }
-            JSON_PATCH | MERGE_PATCH | STRATEGIC_MERGE_PATCH => {
-                let patch = decode_body(call.body)?;
-                self.try_patch(call, scope, &patch)
-            }
-            _ => Err(ApiError::unsupported_media_type(&[
-                JSON_PATCH,
-                MERGE_PATCH,
-                STRATEGIC_MERGE_PATCH,
-                APPLY_PATCH,
-            ])),
+            JSON_PATCH | MERGE_PATCH | STRATEGIC_MERGE_PATCH => self.other_patch(call, scope),
+            _ => Err(ApiError::unsupported_media_type()),
         }
     }
 
-    fn try_patch(&self, call: &Call<'_>, scope: Scope, patch: &Value) -> Result<Answer, ApiError> {
-        for _ in 0..ATTEMPTS {
-            let current = self.current(call)?;
-            let mut object = served(&call.resource, current.value());
-            let revision = object["metadata"]["resourceVersion"].clone();
-            apply_format(call, &mut object, patch)?;
-            if object["metadata"]["resourceVersion"] != revision
-                && !object["metadata"]["resourceVersion"].is_null()
-            {
-                return Err(ApiError::modified(&call.resource.name, call.name()));
+    fn other_patch(&self, call: &Call<'_>, scope: Scope) -> Result<Answer, ApiError> {
+        let options = WriteOptions::read(call, "PatchOptions")?;
+        self.current(call)?;
+        let patch = Patch::read(call, options.validation)?;
+        let mut warnings = Vec::new();
+        let mut strict = Vec::new();
+        let body = self.change(call, scope, &options, &mut warnings, |old| {
+            let mut object = old.clone();
+            patch.apply(call, &mut object)?;
+            let patched = object.clone();
+            let conformed = conform(&call.resource, &mut object);
+            let unknown = conformed.map_err(|error| patch.refused(&patched, &error))?;
+            strict.clone_from(&patch.strict);
+            strict.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
+            if options.validation == FieldValidation::Strict && !strict.is_empty() {
+                return Err(patch.refused(&patched, &format!("strict decoding error: {}", strict.join(", "))));
             }
-            let warnings = conformed(&call.resource, &mut object, call.query)?;
             place(call, &mut object)?;
-            match self.replace(call, &current, object, scope, Ownership::Credited) {
-                Ok(body) => return Ok(Answer::ok(body).warn(warnings)),
-                Err(Refusal::Error(error)) => return Err(error),
-                Err(Refusal::Raced) => {}
-            }
+            check_name(call, &object)?;
+            Ok(Proposal { object, managers: None })
+        })?;
+        if options.validation == FieldValidation::Warn {
+            warnings.splice(0..0, strict);
         }
-        Err(ApiError::modified(&call.resource.name, call.name()))
+        Ok(Answer::ok(body).warn(warnings))
     }
 
     fn apply_patch(&self, call: &Call<'_>, scope: Scope) -> Result<Answer, ApiError> {
-        let Some(manager_name) = call.query.get("fieldManager") else {
-            return Err(ApiError::bad_request("fieldManager is required for apply patch"));
-        };
-        let mut configuration = crate::wire::decode_yaml(call.body)?;
-        let unset = |name: &str| configuration[name].as_str().is_none_or(str::is_empty);
-        if unset("apiVersion") || unset("kind") {
-            return Err(ApiError::bad_request("apiVersion and kind must be set in an applied configuration"));
+        let options = WriteOptions::read(call, "PatchOptions")?;
+        let found = self.find(call);
+        if found.is_none() && scope != Scope::Main {
+            return Err(ApiError::not_found(&call.resource.name, call.name()));
         }
-        if configuration["metadata"].get("managedFields").is_some_and(|fields| !fields.is_null()) {
-            return Err(ApiError::bad_request("metadata.managedFields must be nil"));
-        }
-        let name = configuration["metadata"]["name"].as_str().unwrap_or_default();
-        if !name.is_empty() && name != call.name() {
-            return Err(ApiError::bad_request(format!(
-                "name in the configuration ({name}) does not match the name on the URL ({})",
-                call.name()
-            )));
-        }
-        let warnings = configured(call, &mut configuration)?;
-        let (api_version, now) = (call.resource.api_version(), self.now());
-        let manager = Manager {
-            name: manager_name,
-            api_version: &api_version,
-            subresource: scope.subresource(),
-            now: &now,
-        };
-        for _ in 0..ATTEMPTS {
-            let Some(current) = self.store.get(&call.resource.name, &Key::new(call.namespace(), call.name()))
-            else {
-                return self.apply_new(call, scope, &configuration, manager, warnings);
-            };
-            let mut live = served(&call.resource, current.value());
-            let given = configuration["metadata"]["resourceVersion"].as_str();
-            if given.is_some_and(|given| given != current.revision.to_string()) {
-                return Err(ApiError::modified(&call.resource.name, call.name()));
+        let configuration = configuration(call)?;
+        let mut warnings = Vec::new();
+        if found.is_none() {
+            let mut live = empty(&call.resource);
+            let (mut object, managers) = self.applied(call, scope, &mut live, &configuration, &options)?;
+            let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+            if !uid.is_empty() {
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                );
+                return Err(ApiError::conflict(&call.resource.name, call.name(), why));
             }
-            let managers = Managers::take(&mut live);
-            let force = call.query.flag("force");
-            let applied = apply(&live, managers, &configuration, call.resource.schema(), manager, force)?;
-            let mut object = applied.object;
-            conformed(&call.resource, &mut object, call.query)?;
-            match self.replace(call, &current, object, scope, Ownership::Applied(applied.managers)) {
-                Ok(body) => return Ok(Answer::ok(body).warn(warnings)),
-                Err(Refusal::Error(error)) => return Err(error),
-                Err(Refusal::Raced) => {}
-            }
+            place(call, &mut object)?;
+            check_name(call, &object)?;
+            let created = self.create_object(call, object, &managers, &options, &mut warnings)?;
+            return Ok(Answer::ok(created).created().warn(warnings));
         }
-        Err(ApiError::modified(&call.resource.name, call.name()))
+        let body = self.change(call, scope, &options, &mut warnings, |old| {
+            let (mut object, managers) =
+                self.applied(call, scope, &mut old.clone(), &configuration, &options)?;
+            place(call, &mut object)?;
+            check_name(call, &object)?;
+            Ok(Proposal { object, managers: Some(managers) })
+        })?;
+        Ok(Answer::ok(body).warn(warnings))
     }
 
-    fn apply_new(
+    /// Applies a configuration to an object and returns what both become.
+    fn applied(
         &self,
         call: &Call<'_>,
         scope: Scope,
+        live: &mut Value,
         configuration: &Value,
-        manager: Manager<'_>,
-        warnings: Vec<String>,
-    ) -> Result<Answer, ApiError> {
-        if scope != Scope::Main {
-            return Err(ApiError::not_found(&call.resource.name, call.name()));
+        options: &WriteOptions,
+    ) -> Result<(Value, Managers), ApiError> {
+        let resource = &call.resource;
+        let mut managers = Managers::take(live);
+        let now = call.session.draw("time", || self.now());
+        let ignored = kinds::ignored_fields(resource, scope);
+        let api_version = resource.api_version();
+        let manager = Manager {
+            name: &options.manager,
+            api_version: &api_version,
+            subresource: scope.subresource(),
+            now: &now,
+            ignored: &ignored,
+        };
+        if managers.is_empty() {
+            let earlier = Manager { name: "before-first-apply", ..manager };
+            managers.update(&empty(resource), live, resource.schema(), earlier);
         }
-        let node = call.resource.schema();
-        let applied = apply(&json!({}), Managers::default(), configuration, node, manager, true)?;
+        let node = resource.schema();
+        let applied = apply(live, managers, configuration, node, manager, options.force)?;
         let mut object = applied.object;
-        conformed(&call.resource, &mut object, call.query)?;
-        let mut managers = applied.managers;
-        if call.resource.has_status() {
-            // A new object starts without status, so its applier cannot own any.
-            for entry in managers.entries.iter_mut().filter(|entry| entry.operation == Operation::Apply) {
-                entry.fields = entry.fields.clone().without(&["status"]);
+        // Nulls stand for what was pruned.
+        conform(resource, &mut object).map_err(|error| {
+            ApiError::unknown_failure(format!("failed to convert new typed object to object: {error}"))
+        })?;
+        Ok((object, applied.managers))
+    }
+}
+
+/// Reads an applied configuration, which must be of the call's kind.
+fn configuration(call: &Call<'_>) -> Result<Value, ApiError> {
+    let mut configuration = crate::wire::decode_yaml(call.body)?;
+    if configuration.is_null() {
+        configuration = json!({});
+    }
+    if !configuration.is_object() {
+        return Err(ApiError::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value \
+             of type map[string]interface {{}}",
+            crate::schema::kind_of(&configuration)
+        )));
+    }
+    let text = |name: &str| configuration[name].as_str().unwrap_or_default().to_owned();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    if version != call.resource.api_version() || kind != call.resource.kind {
+        let shown = if version.contains('/') { version } else { format!("/{version}") };
+        return Err(ApiError::bad_request(format!("invalid object type: {shown}, Kind={kind}")));
+    }
+    if configuration["metadata"].get("managedFields").is_some_and(|fields| !fields.is_null()) {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    Ok(configuration)
+}
+
+/// A patch in one of the formats other than apply.
+struct Patch {
+    format: String,
+    value: Value,
+    /// What a strict reader objects to in the patch itself.
+    strict: Vec<String>,
+}
+
+impl Patch {
+    fn read(call: &Call<'_>, validation: FieldValidation) -> Result<Self, ApiError> {
+        let format = call.content_type().to_owned();
+        let strategic = format == STRATEGIC_MERGE_PATCH;
+        let prefix = if strategic { "" } else { "error decoding patch: " };
+        let malformed = |error: String| ApiError::bad_request(format!("{prefix}{error}"));
+        let parsed = match json_text::parse(call.body) {
+            Ok(parsed) => parsed,
+            Err(_) if validation == FieldValidation::Ignore && format == MERGE_PATCH => {
+                return Err(ApiError::bad_request("Invalid JSON Patch"));
             }
+            Err(error) => return Err(malformed(error)),
+        };
+        let found = crate::schema::kind_of(&parsed.value);
+        let value = match (format.as_str(), parsed.value) {
+            (_, Value::Null) if strategic => json!({}),
+            (JSON_PATCH, Value::Null) => json!([]),
+            (MERGE_PATCH, Value::Null) => return Err(ApiError::bad_request("Invalid JSON Patch")),
+            (JSON_PATCH, Value::Array(operations)) => {
+                if let Some(odd) = operations.iter().find(|operation| !operation.is_object()) {
+                    let found = crate::schema::kind_of(odd);
+                    return Err(malformed(format!(
+                        "json: cannot unmarshal {found} into Go value of type handlers.jsonPatchOp"
+                    )));
+                }
+                Value::Array(operations)
+            }
+            (JSON_PATCH, _) => {
+                let kind = "[]handlers.jsonPatchOp";
+                return Err(malformed(format!(
+                    "json: cannot unmarshal {found} into Go value of type {kind}"
+                )));
+            }
+            (_, value @ Value::Object(_)) => value,
+            _ => {
+                let kind = "map[string]interface {}";
+                return Err(malformed(format!(
+                    "json: cannot unmarshal {found} into Go value of type {kind}"
+                )));
+            }
+        };
+        let strict = parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+        Ok(Self { format, value, strict })
+    }
+
+    fn apply(&self, call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
+        match self.format.as_str() {
+            JSON_PATCH => {
+                let operations = self.value.as_array().map(Vec::as_slice).unwrap_or_default();
+                json_patch(object, operations).map_err(|_| ApiError::rejected_patch())
+            }
+            MERGE_PATCH => {
+                merge_patch(object, &self.value);
+                Ok(())
+            }
+            _ => strategic_merge(object, &self.value, call.resource.schema()),
         }
-        let created = self.create_object(call, object, Some(&managers))?;
-        Ok(Answer::ok(created).created().warn(warnings))
+    }
+
+    /// The error of a patch whose outcome is no object of the kind.
+    fn refused(&self, patched: &Value, why: &str) -> ApiError {
+        let shown =
+            if self.format == STRATEGIC_MERGE_PATCH { go_text(&self.value) } else { patched.to_string() };
+        let error = FieldError::invalid("patch", &json!(shown), why);
+        ApiError::invalid("", "", "", &[error])
     }
 }
 
-/// Checks an applied configuration without filling in defaults, which its author does not own.
-fn configured(call: &Call<'_>, configuration: &mut Value) -> Result<Vec<String>, ApiError> {
-    let nulls = if call.resource.is_custom() { Nulls::Kept } else { Nulls::Dropped };
-    let mut defaulted = configuration.clone();
-    let warnings = conformed(&call.resource, &mut defaulted, call.query)?;
-    conform(configuration, call.resource.schema(), nulls);
-    if !configuration["metadata"].is_object() {
-        configuration["metadata"] = json!({});
-    }
-    configuration["metadata"]["name"] = call.name().into();
-    place(call, configuration)?;
-    Ok(warnings)
-}
-
-fn apply_format(call: &Call<'_>, object: &mut Value, patch: &Value) -> Result<(), ApiError> {
+/// Applies a patch of a JSON format to a value that is not a whole object, such as a Scale.
+pub(super) fn patched(
+    call: &Call<'_>,
+    value: &mut Value,
+    validation: FieldValidation,
+) -> Result<(), ApiError> {
     match call.content_type() {
-        JSON_PATCH => return json_patch(object, patch.clone()),
-        _ if !patch.is_object() => {
-            return Err(ApiError::bad_request("the patch must be a JSON object"));
+        JSON_PATCH | MERGE_PATCH | STRATEGIC_MERGE_PATCH => {
+            let patch = Patch::read(call, validation)?;
+            if patch.format == STRATEGIC_MERGE_PATCH {
+                merge_patch(value, &patch.value);
+                return Ok(());
+            }
+            patch.apply(call, value)
         }
-        MERGE_PATCH => merge_patch(object, patch),
-        _ => strategic_merge(object, patch, call.resource.schema()),
+        _ => Err(ApiError::unsupported_media_type()),
     }
-    Ok(())
 }

@@ -4,68 +4,58 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::conversion::served;
-use super::update::{Ownership, Refusal, Scope};
+use super::decode::body_as;
+use super::options::WriteOptions;
+use super::patch::patched;
+use super::update::{Proposal, Scope};
 use crate::admission::Write;
 use crate::error::{ApiError, FieldError};
-use crate::patch::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, json_patch, merge_patch};
 use crate::registry::ScalePaths;
 use crate::selector::LabelSelector;
 use crate::server::Core;
-use crate::wire::{Answer, Call, decode_body};
+use crate::wire::{Answer, Call};
+
+const API_VERSION: &str = "autoscaling/v1";
 
 impl Core {
     pub(super) fn scale(&self, call: &Call<'_>, paths: &ScalePaths) -> Result<Answer, ApiError> {
-        loop {
-            let current = self.current(call)?;
-            let object = served(&call.resource, current.value());
-            let before = scale_of(&object, paths);
-            let mut scale = before.clone();
-            match call.method.as_str() {
-                "GET" => return Ok(Answer::value(StatusCode::OK, &before)),
-                "PUT" => scale = call.decode()?,
-                "PATCH" => patch(call, &mut scale)?,
-                _ => return Err(ApiError::method_not_allowed()),
+        let (options, given) = match call.method.as_str() {
+            "GET" => {
+                let object = served(&call.resource, self.current(call)?.value());
+                return Ok(Answer::value(StatusCode::OK, &scale_of(&object, paths)));
             }
-            let given = scale["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-            if !given.is_empty() && given != current.revision.to_string() {
-                return Err(ApiError::modified(&call.resource.name, call.name()));
+            "PUT" => (WriteOptions::read(call, "UpdateOptions")?, Some(body_as(call, API_VERSION, "Scale")?)),
+            "PATCH" => (WriteOptions::read(call, "PatchOptions")?, None),
+            _ => return Err(ApiError::method_not_allowed()),
+        };
+        let mut warnings = Vec::new();
+        let body = self.change(call, Scope::Scale, &options, &mut warnings, |old| {
+            let before = scale_of(old, paths);
+            let mut scale = given.clone().unwrap_or_else(|| before.clone());
+            if given.is_none() {
+                patched(call, &mut scale, options.validation)?;
             }
-            let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
-            if replicas < 0 {
-                let rule = "must be greater than or equal to 0";
-                let error = FieldError::invalid("spec.replicas", &json!(replicas), rule);
-                return Err(ApiError::invalid("autoscaling", "Scale", call.name(), &[error]));
-            }
+            let replicas = checked_replicas(call, &scale)?;
             let kind = Some(("autoscaling", "v1", "Scale"));
             self.admit(call, &Write { kind, ..Write::of(call, "UPDATE", Some(&scale), Some(&before))? })?;
-            let mut scaled = object;
-            *place(&mut scaled, &paths.spec_replicas) = replicas.into();
-            // The answer of `replace` is the whole object; the scale is read from what was stored.
-            match self.replace(call, &current, scaled.clone(), Scope::Main, Ownership::Credited) {
-                Ok(_) if call.dry_run()? => {
-                    return Ok(Answer::value(StatusCode::OK, &scale_of(&scaled, paths)));
-                }
-                Ok(_) => {
-                    let object = served(&call.resource, self.current(call)?.value());
-                    return Ok(Answer::value(StatusCode::OK, &scale_of(&object, paths)));
-                }
-                Err(Refusal::Error(error)) => return Err(error),
-                Err(Refusal::Raced) => {}
-            }
-        }
+            let mut object = old.clone();
+            *place(&mut object, &paths.spec_replicas) = replicas.into();
+            object["metadata"]["resourceVersion"] = scale["metadata"]["resourceVersion"].clone();
+            Ok(Proposal { object, managers: None })
+        })?;
+        let object = serde_json::from_slice(&body).map_err(ApiError::internal)?;
+        Ok(Answer::value(StatusCode::OK, &scale_of(&object, paths)).warn(warnings))
     }
 }
 
-fn patch(call: &Call<'_>, scale: &mut Value) -> Result<(), ApiError> {
-    let patch = decode_body(call.body)?;
-    match call.content_type() {
-        JSON_PATCH => json_patch(scale, patch),
-        MERGE_PATCH | STRATEGIC_MERGE_PATCH => {
-            merge_patch(scale, &patch);
-            Ok(())
-        }
-        _ => Err(ApiError::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH])),
+fn checked_replicas(call: &Call<'_>, scale: &Value) -> Result<i64, ApiError> {
+    let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+    if replicas >= 0 {
+        return Ok(replicas);
     }
+    let rule = "must be greater than or equal to 0";
+    let error = FieldError::invalid("spec.replicas", &json!(replicas), rule);
+    Err(ApiError::invalid("autoscaling", "Scale", call.name(), &[error]))
 }
 
 fn scale_of(object: &Value, paths: &ScalePaths) -> Value {

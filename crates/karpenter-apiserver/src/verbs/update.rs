@@ -1,10 +1,11 @@
 //! update, and the rules every change of an existing object keeps.
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::conversion::{served, stored};
-use super::decode::{conformed, place};
+use super::decode::{self, check_name, conform, place, single_owners};
+use super::options::WriteOptions;
 use crate::admission::Write;
 use crate::apply::{Manager, Managers};
 use crate::error::{ApiError, FieldError};
@@ -15,38 +16,40 @@ use crate::wire::{Answer, Call};
 
 /// Which part of an object a request may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(crate) enum Scope {
     /// Everything but the status, when that has its own URL.
     Main,
     /// Only the status.
     Status,
     /// Only the finalizers of a namespace.
     Finalize,
+    /// Only the replicas.
+    Scale,
 }
 
 impl Scope {
-    pub(super) fn subresource(self) -> &'static str {
+    pub(crate) fn subresource(self) -> &'static str {
         match self {
             Self::Main => "",
             Self::Status => "status",
             Self::Finalize => "finalize",
+            Self::Scale => "scale",
         }
     }
 }
 
-/// Who owns the fields after a change.
-#[derive(Debug, Clone)]
-pub(super) enum Ownership {
-    /// The caller gets what it changed.
-    Credited,
-    /// Server-side apply has worked it out.
-    Applied(Managers),
+/// What a request wants an object to become, in the version of the call and conformed.
+#[derive(Debug)]
+pub(super) struct Proposal {
+    pub(super) object: Value,
+    /// Who owns the fields, when server-side apply has worked it out; otherwise the caller gets what it changed.
+    pub(super) managers: Option<Managers>,
 }
 
 /// Why a change was not made.
 #[derive(Debug)]
-pub(super) enum Refusal {
-    /// The object changed meanwhile; a patch may be tried again.
+enum Refusal {
+    /// The object changed meanwhile: propose again.
     Raced,
     Error(ApiError),
 }
@@ -63,193 +66,238 @@ impl Core {
     }
 
     pub(super) fn update_scope(&self, call: &Call<'_>, scope: Scope) -> Result<Answer, ApiError> {
-        let mut object = call.decode()?;
-        let warnings = conformed(&call.resource, &mut object, call.query)?;
+        let options = WriteOptions::read(call, "UpdateOptions")?;
+        let (mut object, mut warnings) = decode::object(call, options.validation)?;
         place(call, &mut object)?;
-        let named = object["metadata"]["name"].as_str().unwrap_or_default();
-        if named.is_empty() {
-            object["metadata"]["name"] = call.name().into();
-        } else if named != call.name() {
-            return Err(ApiError::bad_request(format!(
-                "the name of the object ({named}) does not match the name on the URL ({})",
-                call.name()
-            )));
+        check_name(call, &object)?;
+        single_owners(&mut object, &mut warnings);
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        if scope == Scope::Main && kinds::allows_create_on_update(&call.resource) && self.find(call).is_none()
+        {
+            return self.create_by_update(call, object, &uid, &options, warnings);
         }
-        let current = self.current(call)?;
-        let given = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-        if given.is_empty() && !kinds::allows_unconditional_update(&call.resource) {
-            let rule = "must be specified for an update";
-            let error = FieldError::new(
-                "FieldValueInvalid",
-                "metadata.resourceVersion",
-                format!("Invalid value: 0x0: {rule}"),
-            );
-            return Err(ApiError::invalid(&call.resource.group, &call.resource.kind, call.name(), &[error]));
-        }
-        let mut attempt = current;
-        loop {
-            if !given.is_empty() && given != attempt.revision.to_string() {
-                return Err(ApiError::modified(&call.resource.name, call.name()));
+        let body = self.change(call, scope, &options, &mut warnings, |old| {
+            let actual = old["metadata"]["uid"].as_str().unwrap_or_default();
+            if !uid.is_empty() && uid != actual {
+                return Err(uid_conflict(call, &uid, actual));
             }
-            match self.replace(call, &attempt, object.clone(), scope, Ownership::Credited) {
-                Ok(body) => return Ok(Answer::ok(body).warn(warnings)),
-                Err(Refusal::Error(error)) => return Err(error),
-                Err(Refusal::Raced) => attempt = self.current(call)?,
-            }
+            Ok(Proposal { object: object.clone(), managers: None })
+        })?;
+        Ok(Answer::ok(body).warn(warnings))
+    }
+
+    /// Creates what a PUT names and nobody has.
+    fn create_by_update(
+        &self,
+        call: &Call<'_>,
+        mut object: Value,
+        uid: &str,
+        options: &WriteOptions,
+        mut warnings: Vec<String>,
+    ) -> Result<Answer, ApiError> {
+        if !uid.is_empty() {
+            return Err(uid_conflict(call, uid, ""));
         }
+        let managers = self.first_managers(call, &mut object, options);
+        let created = self.create_object(call, object, &managers, options, &mut warnings)?;
+        Ok(Answer::ok(created).created().warn(warnings))
+    }
+
+    /// Reads the object a call names, if it is there.
+    pub(super) fn find(&self, call: &Call<'_>) -> Option<std::sync::Arc<StoredObject>> {
+        self.store.get(&call.resource.name, &Key::new(call.namespace(), call.name()))
     }
 
     /// Reads the object a call names.
     pub(super) fn current(&self, call: &Call<'_>) -> Result<std::sync::Arc<StoredObject>, ApiError> {
-        self.store
-            .get(&call.resource.name, &Key::new(call.namespace(), call.name()))
-            .ok_or_else(|| ApiError::not_found(&call.resource.name, call.name()))
+        self.find(call).ok_or_else(|| ApiError::not_found(&call.resource.name, call.name()))
     }
 
-    /// Replaces `current` by `new`, a conformed object in the version of the call.
-    pub(super) fn replace(
+    /// Changes an object into what `propose` makes of its present state, again when it changes meanwhile.
+    ///
+    /// # Errors
+    /// 404 when it is not there, 409 when the proposal is about another version of it, 422 when it breaks rules.
+    pub(super) fn change(
+        &self,
+        call: &Call<'_>,
+        scope: Scope,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+        mut propose: impl FnMut(&Value) -> Result<Proposal, ApiError>,
+    ) -> Result<Bytes, ApiError> {
+        loop {
+            let current = self.current(call)?;
+            let old = served(&call.resource, current.value());
+            let proposal = propose(&old)?;
+            match self.replace(call, &current, old, proposal, scope, options, warnings) {
+                Ok(body) => return Ok(body),
+                Err(Refusal::Error(error)) => return Err(error),
+                Err(Refusal::Raced) => {}
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the one place through which every change goes")]
+    fn replace(
         &self,
         call: &Call<'_>,
         current: &StoredObject,
-        mut new: Value,
+        mut old: Value,
+        proposal: Proposal,
         scope: Scope,
-        ownership: Ownership,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
     ) -> Result<Bytes, Refusal> {
         let resource = &call.resource;
-        let mut old = served(resource, current.value());
-        let mut managers = Managers::take(&mut old);
-        Managers::take(&mut new);
-        Self::keep_system_fields(call, &old, &mut new)?;
-        confine(call, &old, &mut new, scope);
-        kinds::prepare_update(self, resource, &old, &mut new);
+        let mut new = proposal.object;
+        let (before, managers) = self.credited(call, &mut old, &mut new, proposal.managers, scope, options);
         // Of a scaling, webhooks see the Scale and not the object behind it.
-        let scaling = call.target.subresource.as_deref() == Some("scale");
+        let scaling = scope == Scope::Scale;
         if !scaling && self.mutate(call, "UPDATE", &mut new, Some(&old))? {
-            conformed(resource, &mut new, call.query)?;
-            Self::keep_system_fields(call, &old, &mut new)?;
-            confine(call, &old, &mut new, scope);
-            kinds::prepare_update(self, resource, &old, &mut new);
+            conform(resource, &mut new).map_err(ApiError::internal)?;
+            single_owners(&mut new, warnings);
         }
-        if kinds::tracks_generation(resource) && kinds::is_respecified(resource, &old, &new) {
-            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
-            new["metadata"]["generation"] = (generation + 1).into();
-        }
-        let errors = kinds::validate(resource, &new, Some(&old));
+        check_version(call, current, &mut new)?;
+        new["metadata"]["generation"] = old["metadata"]["generation"].clone();
+        kinds::prepare_update(self, resource, &old, &mut new, scope);
+        keep_system_fields(&old, &mut new);
+        let errors = kinds::validate(resource, &new, Some(&old), scope);
         if !errors.is_empty() {
             return Err(ApiError::invalid(&resource.group, &resource.kind, call.name(), &errors).into());
         }
         self.check_escalation(call, &new, Some(&old))?;
+        if scope == Scope::Main {
+            warnings.extend(kinds::warnings(resource, &new, Some(&old)));
+        }
         if !scaling {
             self.admit(call, &Write::of(call, "UPDATE", Some(&new), Some(&old))?)?;
         }
-        let before = managers.clone();
-        match ownership {
-            Ownership::Applied(applied) => managers = applied,
-            Ownership::Credited => {
-                let (name, now) = (call.field_manager(), self.now());
-                let manager = Manager {
-                    name: &name,
-                    api_version: &resource.api_version(),
-                    subresource: scope.subresource(),
-                    now: &now,
-                };
-                managers.update(Some(&old), &new, resource.schema(), manager);
-            }
-        }
-        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+        // A change of nothing but times is none.
+        let managers = if new == old && managers.same_fields(&before) { before.clone() } else { managers };
         if new == old && managers == before {
             return Ok(self.rendered(call, current));
         }
         managers.put(&mut new);
-        self.commit(call, current, stored(resource, new))
+        self.commit(call, current, &old, stored(resource, new), options.dry_run)
     }
 
-    fn commit(&self, call: &Call<'_>, current: &StoredObject, mut new: Value) -> Result<Bytes, Refusal> {
+    /// Takes the managers out of both versions and works out who owns the fields of the new one.
+    fn credited(
+        &self,
+        call: &Call<'_>,
+        old: &mut Value,
+        new: &mut Value,
+        applied: Option<Managers>,
+        scope: Scope,
+        options: &WriteOptions,
+    ) -> (Managers, Managers) {
         let resource = &call.resource;
-        if call.dry_run()? {
+        let before = Managers::take(&mut old.clone());
+        let mut managers = Managers::take_either(old, new, scope != Scope::Main);
+        if let Some(applied) = applied {
+            return (before, applied);
+        }
+        // Objects that nobody tracked from the start stay untracked.
+        if managers.is_empty() {
+            return (before, managers);
+        }
+        let now = call.session.draw("time", || self.now());
+        let ignored = kinds::ignored_fields(resource, scope);
+        let api_version = resource.api_version();
+        let manager = Manager {
+            name: &options.manager,
+            api_version: &api_version,
+            subresource: scope.subresource(),
+            now: &now,
+            ignored: &ignored,
+        };
+        managers.update(old, new, resource.schema(), manager);
+        (before, managers)
+    }
+
+    fn commit(
+        &self,
+        call: &Call<'_>,
+        current: &StoredObject,
+        old: &Value,
+        mut new: Value,
+        dry_run: bool,
+    ) -> Result<Bytes, Refusal> {
+        let resource = &call.resource;
+        if dry_run {
             return Ok(served(resource, new).to_string().into());
         }
         let key = Key::new(call.namespace(), call.name());
         let fields = &resource.selectable_fields;
-        let written = if kinds::is_fully_deleted(resource, &new) {
-            let removed = self.store.remove(&resource.name, &key, current.revision, &mut new, fields);
-            let removed = removed.map_err(|_| Refusal::Raced)?;
-            self.removed(resource, &new);
-            removed
-        } else {
-            let expected = Expected::Revision(current.revision);
-            let written = self.store.write(&resource.name, &key, expected, &mut new, fields);
-            let written = written.map_err(|_| Refusal::Raced)?;
-            self.written(resource, &new);
-            written
-        };
+        if kinds::is_deleted_by_update(resource, old, &new) {
+            let answer = served(resource, new.clone()).to_string();
+            let mut last = current.value();
+            let removed = self.store.remove(&resource.name, &key, current.revision, &mut last, fields);
+            removed.map_err(|_| Refusal::Raced)?;
+            self.removed(resource, &last);
+            return Ok(answer.into());
+        }
+        let expected = Expected::Revision(current.revision);
+        let written = self.store.write(&resource.name, &key, expected, &mut new, fields);
+        let written = written.map_err(|_| Refusal::Raced)?;
+        self.written(resource, &new);
         Ok(self.rendered(call, &written))
     }
-
-    /// Restores what only the server sets, and refuses to turn one object into another.
-    fn keep_system_fields(call: &Call<'_>, old: &Value, new: &mut Value) -> Result<(), ApiError> {
-        let (was, is) = (&old["metadata"], &new["metadata"]);
-        if let (Some(was), Some(is)) = (was["uid"].as_str(), is["uid"].as_str())
-            && was != is
-            && !is.is_empty()
-        {
-            let why = format!("Precondition failed: UID in precondition: {is}, UID in object meta: {was}");
-            return Err(ApiError::conflict(&call.resource.name, call.name(), why));
-        }
-        if is["name"] != was["name"] {
-            let error = FieldError::invalid("metadata.name", &is["name"], "field is immutable");
-            return Err(ApiError::invalid(&call.resource.group, &call.resource.kind, call.name(), &[error]));
-        }
-        for name in [
-            "uid",
-            "creationTimestamp",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "generation",
-            "generateName",
-            "selfLink",
-        ] {
-            match old["metadata"].get(name) {
-                Some(value) => new["metadata"][name] = value.clone(),
-                None => {
-                    new["metadata"].as_object_mut().map(|metadata| metadata.remove(name));
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Keeps the parts of the old object that the scope does not reach.
-fn confine(call: &Call<'_>, old: &Value, new: &mut Value, scope: Scope) {
-    match scope {
-        Scope::Main if call.resource.has_status() => copy(old, new, "status"),
-        Scope::Main => {}
-        Scope::Status => {
-            let status = new.get("status").cloned();
-            let metadata = new["metadata"].clone();
-            *new = old.clone();
-            if !call.resource.is_custom() {
-                new["metadata"] = metadata;
-            }
-            if let Some(fields) = new.as_object_mut() {
-                fields.remove("status");
-                fields.extend(status.map(|status| ("status".to_owned(), status)));
-            }
-        }
-        Scope::Finalize => {
-            let finalizers = new["spec"].get("finalizers").cloned();
-            *new = old.clone();
-            if let Some(spec) = new["spec"].as_object_mut() {
-                spec.remove("finalizers");
-                spec.extend(finalizers.map(|finalizers| ("finalizers".to_owned(), finalizers)));
-            }
-        }
-    }
+fn uid_conflict(call: &Call<'_>, wanted: &str, actual: &str) -> ApiError {
+    let namespace = call.namespace();
+    let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{}/{place}{}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}",
+        call.resource.plural,
+        call.name()
+    );
+    ApiError::conflict(&call.resource.name, call.name(), why)
 }
 
-fn copy(from: &Value, to: &mut Value, name: &str) {
-    let Some(fields) = to.as_object_mut() else { return };
-    fields.remove(name);
-    fields.extend(from.get(name).map(|value| (name.to_owned(), value.clone())));
+/// Checks the version a proposal was made from; a proposal without one takes the present version where that is allowed.
+fn check_version(call: &Call<'_>, current: &StoredObject, new: &mut Value) -> Result<(), ApiError> {
+    let given = new["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    let version: u64 = match given {
+        "" => 0,
+        text => text.parse().map_err(|_| {
+            ApiError::unknown_failure(format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))
+        })?,
+    };
+    if version == 0 && kinds::allows_unconditional_update(&call.resource) {
+        new["metadata"]["resourceVersion"] = current.revision.to_string().into();
+        return Ok(());
+    }
+    if version == 0 {
+        let rule = "must be specified for an update";
+        let error = FieldError::invalid("metadata.resourceVersion", &json!(0), rule);
+        return Err(ApiError::invalid(&call.resource.group, &call.resource.plural, call.name(), &[error]));
+    }
+    if version != current.revision {
+        return Err(ApiError::modified(&call.resource.name, call.name()));
+    }
+    Ok(())
+}
+
+/// Restores what only the server sets.
+fn keep_system_fields(old: &Value, new: &mut Value) {
+    let Some(metadata) = new["metadata"].as_object_mut() else { return };
+    let was = &old["metadata"];
+    if metadata.get("uid").and_then(Value::as_str).is_none_or(str::is_empty) {
+        metadata.insert("uid".into(), was["uid"].clone());
+    }
+    metadata.insert("creationTimestamp".into(), was["creationTimestamp"].clone());
+    if was["deletionTimestamp"].is_string() {
+        metadata.insert("deletionTimestamp".into(), was["deletionTimestamp"].clone());
+    }
+    if !was["deletionGracePeriodSeconds"].is_null() {
+        metadata
+            .entry("deletionGracePeriodSeconds")
+            .or_insert_with(|| was["deletionGracePeriodSeconds"].clone());
+    }
+    if metadata.get("generation").is_some_and(Value::is_null) {
+        metadata.remove("generation");
+    }
 }

@@ -1,6 +1,6 @@
 //! The wire: what a request asks for and how answers are written.
 
-mod protobuf;
+pub(crate) mod protobuf;
 mod query;
 mod request;
 mod response;

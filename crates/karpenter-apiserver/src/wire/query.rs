@@ -23,6 +23,11 @@ impl Query {
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
+    /// Returns all values of a parameter.
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
+        self.0.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str()).collect()
+    }
+
     /// Whether a parameter is present and true.
     pub(crate) fn flag(&self, name: &str) -> bool {
         let found = self.0.iter().find(|(other, _)| other == name);

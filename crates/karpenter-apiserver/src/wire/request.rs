@@ -137,18 +137,6 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the name under which field ownership is recorded.
-    pub(crate) fn field_manager(&self) -> String {
-        if let Some(manager) = self.query.get("fieldManager") {
-            return manager.to_owned();
-        }
-        let agent = self.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
-        match agent.and_then(|agent| agent.split('/').next()).filter(|agent| !agent.is_empty()) {
-            Some(agent) => agent.to_owned(),
-            None => "unknown".to_owned(),
-        }
-    }
-
     /// Returns the media type of the body.
     pub(crate) fn content_type(&self) -> &str {
         let content_type = self.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -169,7 +157,7 @@ impl Call<'_> {
 }
 
 fn unsupported() -> ApiError {
-    ApiError::unsupported_media_type(&["application/json", "application/yaml"])
+    ApiError::unsupported_body()
 }
 
 /// Decodes a JSON body, or one that begins as protobuf bodies do.

@@ -40,7 +40,7 @@ async fn managers_conflict_until_one_forces() {
     let (code, reason, message) =
         refused(maps.patch("m", &PatchParams::apply("two"), &Patch::Apply(&theirs)).await);
     assert_eq!((code, reason.as_str()), (409, "Conflict"));
-    assert_eq!(message, "Apply failed with 1 conflict: conflict with \"one\" using v1: .data.a");
+    assert_eq!(message, "Apply failed with 1 conflict: conflict with \"one\": .data.a");
     let forced = maps.patch("m", &PatchParams::apply("two").force(), &Patch::Apply(&theirs)).await.unwrap();
     assert_eq!(serde_json::to_value(&forced.data).unwrap(), json!({"a": "2", "b": "1"}));
     let rest =

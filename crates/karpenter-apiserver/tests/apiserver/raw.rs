@@ -71,7 +71,9 @@ async fn unknown_fields_are_errors_warnings_or_nothing() {
     let strict = format!("{path}?fieldValidation=Strict");
     let (code, status) = world.raw("POST", &strict, &[], &map).await;
     assert_eq!(code, 400);
-    assert_eq!(status["message"], "strict decoding error: unknown field \"dta\"");
+    let expected = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: \
+                    strict decoding error: unknown field \"dta\"";
+    assert_eq!(status["message"], expected);
     let (code, created) = world.raw("POST", path, &[], &map).await;
     assert_eq!((code, created.get("dta")), (201, None));
 }
