@@ -31,11 +31,10 @@ pub(crate) fn admit_create(core: &Core, resource: &Resource, object: &mut Value)
                 spec["serviceAccountName"] = "default".into();
                 spec["serviceAccount"] = "default".into();
             }
-            if spec.get("enableServiceLinks").is_none() {
-                spec["enableServiceLinks"] = true.into();
-            }
         }
         "nodes" => taint_new_node(object),
+        "persistentvolumes" => protect(object, "kubernetes.io/pv-protection"),
+        "persistentvolumeclaims" => protect(object, "kubernetes.io/pvc-protection"),
         _ => {}
     }
     Ok(())
@@ -103,6 +102,15 @@ fn tolerate_lost_nodes(pod: &mut Value) {
         }
     }
     spec["tolerations"] = Value::Array(tolerations);
+}
+
+/// Storage in use is not deleted.
+fn protect(object: &mut Value, finalizer: &str) {
+    let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if !finalizers.iter().any(|other| other == finalizer) {
+        finalizers.push(finalizer.into());
+    }
+    object["metadata"]["finalizers"] = Value::Array(finalizers);
 }
 
 fn taint_new_node(node: &mut Value) {

@@ -2,138 +2,229 @@
 
 use serde_json::{Value, json};
 
-use crate::error::FieldError;
+use super::format;
+use super::place::{Errors, Place};
 use crate::registry::Resource;
 
-const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
-     and must start and end with an alphanumeric character";
-const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
-     start and end with an alphanumeric character";
-const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
-     and must start and end with an alphanumeric character";
-const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
-     an alphanumeric character";
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+const MANAGER_LENGTH_MAX: usize = 128;
 
-pub(super) fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
-    let metadata = &object["metadata"];
-    let mut errors = Vec::new();
-    check_name(resource, &metadata["name"], &mut errors);
-    for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
-        if !is_qualified_name(key) {
-            errors.push(FieldError::invalid("metadata.labels", &json!(key), QUALIFIED));
+/// How the names of a resource must look; `start` says that only the beginning of a name is looked at.
+fn name_form(resource: &Resource, name: &str, start: bool) -> Vec<String> {
+    // A name that is to be completed may end as no name may.
+    let completed = name.trim_end_matches('-');
+    let text = if start && name.ends_with('-') && !completed.is_empty() {
+        format!("{completed}-a")
+    } else {
+        name.to_owned()
+    };
+    match &*resource.name {
+        name if name.ends_with("rbac.authorization.k8s.io") => {
+            if start {
+                format::path_segment_start(&text)
+            } else {
+                format::path_segment(&text)
+            }
         }
-        if !value.as_str().is_some_and(is_label_value) {
-            errors.push(FieldError::invalid("metadata.labels", value, LABEL_VALUE));
+        "namespaces" => format::dns_label(&text),
+        "services" => format::dns_1035_label(&text),
+        "events" => Vec::new(),
+        _ => format::dns_subdomain(&text),
+    }
+}
+
+/// Checks the metadata of an object; `old` is given on updates.
+pub(super) fn validate(resource: &Resource, object: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let root = Place::root("", object);
+    let metadata = root.field("metadata");
+    check_names(resource, &metadata, errors);
+    if let Some(old) = old {
+        let before = Place::root("", old);
+        check_update(&metadata, &before.field("metadata"), errors);
+    }
+    check_content(&metadata, errors);
+}
+
+fn check_names(resource: &Resource, metadata: &Place<'_, '_>, errors: &mut Errors) {
+    let (name, base) = (metadata.field("name"), metadata.field("generateName"));
+    if !base.text().is_empty() {
+        errors.form(&base, name_form(resource, base.text(), true));
+    }
+    if name.text().is_empty() {
+        errors.push(name.required("name or generateName is required"));
+    } else {
+        errors.form(&name, name_form(resource, name.text(), false));
+    }
+}
+
+fn check_content(metadata: &Place<'_, '_>, errors: &mut Errors) {
+    errors.not_negative(&metadata.field("generation"));
+    labels(&metadata.field("labels"), errors);
+    annotations(&metadata.field("annotations"), errors);
+    owners(&metadata.field("ownerReferences"), errors);
+    finalizers(&metadata.field("finalizers"), errors);
+    managed_fields(&metadata.field("managedFields"), errors);
+}
+
+/// Checks the keys and values of labels.
+pub(super) fn labels(labels: &Place<'_, '_>, errors: &mut Errors) {
+    for (key, value) in labels.entries() {
+        for rule in format::label_key(key) {
+            errors.push(labels.invalid_value(&json!(key), rule));
+        }
+        for rule in format::label_value(value.text()) {
+            errors.push(labels.invalid_value(value.value, rule));
         }
     }
+}
+
+/// Checks the keys and the size of annotations.
+pub(super) fn annotations(annotations: &Place<'_, '_>, errors: &mut Errors) {
     let mut size = 0;
-    for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
-        size += key.len() + value.as_str().map_or(0, str::len);
-        if !is_qualified_name(&key.to_lowercase()) {
-            errors.push(FieldError::invalid("metadata.annotations", &json!(key), QUALIFIED));
+    for (key, value) in annotations.entries() {
+        size += key.len() + value.text().len();
+        for rule in format::label_key(&key.to_lowercase()) {
+            errors.push(annotations.invalid_value(&json!(key), rule));
         }
     }
     if size > ANNOTATIONS_LIMIT {
-        let message = format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes");
-        errors.push(FieldError::new("FieldValueTooLong", "metadata.annotations", message));
-    }
-    check_owners(&metadata["ownerReferences"], &mut errors);
-    errors
-}
-
-fn check_name(resource: &Resource, name: &Value, errors: &mut Vec<FieldError>) {
-    let text = name.as_str().unwrap_or_default();
-    let invalid = match &*resource.name {
-        // RBAC names are path segments, not DNS names.
-        name if name.ends_with("rbac.authorization.k8s.io") => {
-            text.contains(['/', '%']) || text == "." || text == ".."
-        }
-        "namespaces" | "services" => {
-            if !is_label(text) {
-                errors.push(FieldError::invalid("metadata.name", name, LABEL));
-            }
-            return;
-        }
-        _ => !is_subdomain(text),
-    };
-    if invalid {
-        errors.push(FieldError::invalid("metadata.name", name, SUBDOMAIN));
+        errors.push(crate::error::FieldError::too_long(annotations.path(), ANNOTATIONS_LIMIT));
     }
 }
 
-fn check_owners(owners: &Value, errors: &mut Vec<FieldError>) {
-    let mut controllers = 0;
-    for (index, owner) in owners.as_array().into_iter().flatten().enumerate() {
-        for name in ["apiVersion", "kind", "name", "uid"] {
-            if owner[name].as_str().is_none_or(str::is_empty) {
-                errors.push(FieldError::required(
-                    format!("metadata.ownerReferences[{index}].{name}"),
-                    "must not be empty",
-                ));
+fn owners(owners: &Place<'_, '_>, errors: &mut Errors) {
+    let mut controller: Option<String> = None;
+    for owner in owners.items() {
+        let text = |name: &str| owner.value[name].as_str().unwrap_or_default();
+        // Kubernetes names the list and not the item.
+        let report = |name: &str, rule: &str| {
+            let place = owners.field(name);
+            place.invalid_value(&json!(text(name)), rule)
+        };
+        let version = text("apiVersion").rsplit('/').next().unwrap_or_default();
+        if version.is_empty() || text("apiVersion").matches('/').count() > 1 {
+            errors.push(report("apiVersion", "version must not be empty"));
+        }
+        for name in ["kind", "name", "uid"] {
+            if text(name).is_empty() {
+                errors.push(report(name, "must not be empty"));
             }
         }
-        controllers += usize::from(owner["controller"] == true);
+        if text("apiVersion") == "v1" && text("kind") == "Event" {
+            errors
+                .push(owners.invalid_value(owner.value, "/v1, Kind=Event is disallowed from being an owner"));
+        }
+        if owner.value["controller"] == true {
+            let this = format!("{}/{}", text("kind"), text("name"));
+            match &controller {
+                Some(first) => errors.push(owners.invalid(format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and \
+                     {this}"
+                ))),
+                None => controller = Some(this),
+            }
+        }
     }
-    if controllers > 1 {
-        let rule = "Only one reference can have Controller set to true";
-        errors.push(FieldError::invalid("metadata.ownerReferences", owners, rule));
+}
+
+fn finalizers(finalizers: &Place<'_, '_>, errors: &mut Errors) {
+    for finalizer in finalizers.items() {
+        for rule in format::label_key(finalizer.text()) {
+            errors.push(finalizers.invalid_value(finalizer.value, rule));
+        }
+    }
+    let has = |name: &str| finalizers.items().any(|finalizer| finalizer.text() == name);
+    if has("orphan") && has("foregroundDeletion") {
+        errors.push(finalizers.invalid("finalizer orphan and foregroundDeletion cannot be both set"));
     }
 }
 
-/// Whether a text is a DNS label: up to 63 lower case characters, digits and dashes.
-pub(super) fn is_label(text: &str) -> bool {
-    text.len() <= 63 && is_dns(text, false)
+fn managed_fields(entries: &Place<'_, '_>, errors: &mut Errors) {
+    for entry in entries.items() {
+        let operation = entry.field("operation");
+        if !matches!(operation.text(), "Apply" | "Update") {
+            errors.push(operation.invalid_value(&json!(operation.text()), "must be `Apply` or `Update`"));
+        }
+        let kind = entry.field("fieldsType");
+        if !matches!(kind.text(), "" | "FieldsV1") {
+            errors.push(kind.invalid("must be `FieldsV1`"));
+        }
+        let manager = entry.field("manager");
+        if manager.text().len() > MANAGER_LENGTH_MAX {
+            errors.push(crate::error::FieldError::too_long(manager.path(), MANAGER_LENGTH_MAX));
+        }
+    }
 }
 
-/// Whether a text is a DNS subdomain: up to 253 characters.
-pub(super) fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && is_dns(text, true)
+/// What no update may change.
+fn check_update(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
+    if old.field("deletionTimestamp").is_set() {
+        new_finalizers(&new.field("finalizers"), &old.field("finalizers"), errors);
+    }
+    let generation = new.field("generation");
+    if generation.number().unwrap_or(0) < old.field("generation").number().unwrap_or(0) {
+        errors.push(generation.invalid("must not be decremented"));
+    }
+    for name in
+        ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
+    {
+        errors.immutable(&new.field(name), &old.field(name));
+    }
 }
 
-fn is_dns(text: &str, dots: bool) -> bool {
-    let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let part = |part: &str| {
-        let bytes = part.as_bytes();
-        bytes.first().is_some_and(|byte| edge(*byte))
-            && bytes.last().is_some_and(|byte| edge(*byte))
-            && bytes.iter().all(|byte| edge(*byte) || *byte == b'-')
-    };
-    if dots { text.split('.').all(part) } else { part(text) }
-}
-
-/// Whether a text is a label key: an optional DNS prefix and a name.
-fn is_qualified_name(text: &str) -> bool {
-    let (prefix, name) = match text.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, text),
-    };
-    prefix.is_none_or(is_subdomain) && !name.is_empty() && is_label_value(name)
-}
-
-fn is_label_value(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    text.len() <= 63
-        && bytes.first().is_none_or(u8::is_ascii_alphanumeric)
-        && bytes.last().is_none_or(u8::is_ascii_alphanumeric)
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+/// No finalizer can be added to an object that is being deleted.
+fn new_finalizers(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
+    let known = |finalizer: &Place<'_, '_>| old.items().any(|other| other.value == finalizer.value);
+    let mut added: Vec<&str> =
+        new.items().filter(|finalizer| !known(finalizer)).map(|finalizer| finalizer.text()).collect();
+    if added.is_empty() {
+        return;
+    }
+    added.sort_unstable();
+    added.dedup();
+    let shown: Vec<String> = added.iter().map(|finalizer| format!("{finalizer:?}")).collect();
+    errors.push(new.forbidden(&format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        shown.join(", ")
+    )));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::Registry;
+
+    fn fields(plural: &str, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let registry = Registry::built_in();
+        let resource = registry.find("", "v1", plural).unwrap();
+        let mut errors = Errors::default();
+        validate(resource, object, old, &mut errors);
+        errors.0.into_iter().map(|error| error.field).collect()
+    }
 
     #[test]
-    fn names_and_keys_follow_the_dns_rules() {
-        assert!(is_subdomain("a-1.b"));
-        assert!(!is_subdomain("A"));
-        assert!(!is_subdomain("a..b"));
-        assert!(!is_subdomain("-a"));
-        assert!(!is_label("a.b"));
-        assert!(is_qualified_name("karpenter.sh/nodepool"));
-        assert!(!is_qualified_name("karpenter.sh/"));
-        assert!(!is_qualified_name("a/b/c"));
-        assert!(is_label_value(""));
-        assert!(!is_label_value("-x"));
+    fn names_labels_and_owners_are_checked() {
+        let object = json!({"metadata": {
+            "name": "Upper", "labels": {"bad key": "x"}, "ownerReferences": [{"apiVersion": "v1", "kind": "A", "name": "a"}],
+        }});
+        let expected = ["metadata.name", "metadata.labels", "metadata.ownerReferences.uid"];
+        assert_eq!(fields("configmaps", &object, None), expected);
+    }
+
+    #[test]
+    fn a_name_to_be_completed_may_end_with_a_dash() {
+        let object = json!({"metadata": {"name": "web-1", "generateName": "web-"}});
+        assert_eq!(fields("configmaps", &object, None), Vec::<String>::new());
+    }
+
+    #[test]
+    fn finalizers_cannot_be_added_while_deleting() {
+        let old =
+            json!({"metadata": {"name": "a", "deletionTimestamp": "t", "finalizers": ["example.com/a"]}});
+        let mut new = old.clone();
+        new["metadata"]["finalizers"] = json!(["example.com/a", "example.com/b"]);
+        assert_eq!(fields("configmaps", &new, Some(&old)), ["metadata.finalizers"]);
+        new["metadata"]["finalizers"] = json!([]);
+        assert_eq!(fields("configmaps", &new, Some(&old)), Vec::<String>::new());
     }
 }

@@ -5,18 +5,24 @@
 
 mod admission;
 mod defaults;
-mod immutability;
+pub(crate) mod format;
 mod metadata;
+mod place;
+mod pod_status;
 mod services;
 mod strategy;
 mod validation;
+mod warnings;
 
 use serde_json::Value;
 
 use crate::authorization::CLUSTER_ROLES;
+use place::Errors;
+
 use crate::crd;
 use crate::error::{ApiError, FieldError};
 use crate::registry::Resource;
+use crate::schema::Node;
 use crate::server::Core;
 use crate::store::Key;
 use crate::verbs::Scope;
@@ -25,6 +31,7 @@ pub(crate) use admission::admit_create;
 pub(crate) use strategy::{
     allows_create_on_update, allows_unconditional_update, ignored_fields, prepare_create, prepare_update,
 };
+pub(crate) use warnings::warnings;
 
 /// The name CRDs have in the store.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -37,14 +44,9 @@ pub(crate) fn is_known(api_version: &str, kind: &str) -> bool {
 }
 
 /// Fills in the defaults of an object of a built-in resource.
-pub(crate) fn default(resource: &str, object: &mut Value) {
-    defaults::apply(resource, object);
+pub(crate) fn default(resource: &str, object: &mut Value, node: &Node) {
+    defaults::apply(resource, object, node);
     crate::admission::apply_defaults(resource, object);
-}
-
-/// What a client should know about an object that is not wrong.
-pub(crate) fn warnings(_resource: &Resource, _object: &Value, _old: Option<&Value>) -> Vec<String> {
-    Vec::new()
 }
 
 /// Returns what is wrong with an object; `old` is given on updates.
@@ -52,19 +54,17 @@ pub(crate) fn validate(
     resource: &Resource,
     object: &Value,
     old: Option<&Value>,
-    _scope: Scope,
+    scope: Scope,
 ) -> Vec<FieldError> {
-    let mut errors = metadata::validate(resource, object);
+    let mut errors = Errors::default();
+    metadata::validate(resource, object, old, &mut errors);
     if let Some(custom) = &resource.custom {
-        errors.extend(custom.validation.validate(object, old));
-        return errors;
+        errors.add(custom.validation.validate(object, old));
+        return errors.0;
     }
-    errors.extend(validation::validate(&resource.name, object));
-    errors.extend(crate::admission::validate(&resource.name, object));
-    if let Some(old) = old {
-        errors.extend(immutability::validate(&resource.name, old, object));
-    }
-    errors
+    validation::validate(&resource.name, object, old, scope, &mut errors);
+    errors.add(crate::admission::validate(&resource.name, object));
+    errors.0
 }
 
 /// Refuses deletions that would break the cluster.
@@ -78,17 +78,39 @@ pub(crate) fn check_delete(resource: &Resource, key: &Key) -> Result<(), ApiErro
     Ok(())
 }
 
-/// Returns how long a deleted object may live on.
-pub(crate) fn grace_period(resource: &Resource, object: &Value, asked: Option<i64>) -> i64 {
-    if &*resource.name != "pods" {
+/// Returns how long a deleted pod may live on.
+pub(crate) fn grace_period(pod: &Value, asked: Option<i64>) -> i64 {
+    let finished = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    if pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty) || finished {
         return 0;
     }
-    let finished = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    if object["spec"]["nodeName"].as_str().is_none_or(str::is_empty) || finished {
-        return 0;
+    let own = pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
+    match asked.unwrap_or(own) {
+        negative if negative < 0 => 1,
+        period => period,
     }
-    let own = object["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
-    asked.unwrap_or(own).max(0)
+}
+
+/// What becomes of dependents when nobody says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dependents {
+    Collected,
+    Orphaned,
+    /// The kind cannot have any.
+    None,
+}
+
+pub(crate) fn dependents(resource: &Resource) -> Dependents {
+    match &*resource.name {
+        "jobs.batch" | "cronjobs.batch" | "replicationcontrollers" => Dependents::Orphaned,
+        "events" => Dependents::None,
+        _ => Dependents::Collected,
+    }
+}
+
+/// Whether objects being deleted show no grace period.
+pub(crate) fn has_no_grace(resource: &Resource) -> bool {
+    matches!(&*resource.name, "namespaces" | DEFINITIONS)
 }
 
 /// Adds what a kind shows while it is being deleted.
@@ -111,10 +133,15 @@ pub(crate) fn mark_deletion(resource: &Resource, object: &mut Value) {
 /// Whether nothing keeps a deleted object any longer.
 pub(crate) fn is_fully_deleted(resource: &Resource, object: &Value) -> bool {
     let metadata = &object["metadata"];
-    let empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
     metadata["deletionTimestamp"].is_string()
         && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
-        && empty(&metadata["finalizers"])
+        && is_free_of_finalizers(resource, object)
+}
+
+/// Whether an object has no finalizers, of a namespace those of its content included.
+pub(crate) fn is_free_of_finalizers(resource: &Resource, object: &Value) -> bool {
+    let empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    empty(&object["metadata"]["finalizers"])
         && (&*resource.name != "namespaces" || empty(&object["spec"]["finalizers"]))
 }
 
@@ -134,6 +161,15 @@ pub(crate) fn answers_deleted_object(resource: &Resource) -> bool {
             | "resourcequotas"
             | "persistentvolumes"
             | "persistentvolumeclaims"
+            | "resourceclaims.resource.k8s.io"
+            | "resourceclaimtemplates.resource.k8s.io"
+            | "resourceslices.resource.k8s.io"
+            | "deviceclasses.resource.k8s.io"
+            | "storageclasses.storage.k8s.io"
+            | "volumeattachments.storage.k8s.io"
+            | "csinodes.storage.k8s.io"
+            | "csidrivers.storage.k8s.io"
+            | "csistoragecapacities.storage.k8s.io"
     )
 }
 

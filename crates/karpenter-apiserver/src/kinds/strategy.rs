@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, defaults};
+use super::{DEFINITIONS, pod_status, services};
 use crate::apply::FieldSet;
 use crate::crd;
 use crate::registry::Resource;
@@ -22,7 +22,6 @@ const GENERATIONS: &[(&str, Counts)] = &[
     ("jobs.batch", Counts::Spec),
     ("cronjobs.batch", Counts::Spec),
     ("poddisruptionbudgets.policy", Counts::Spec),
-    ("horizontalpodautoscalers.autoscaling", Counts::Spec),
     ("ingresses.networking.k8s.io", Counts::Spec),
     ("ingressclasses.networking.k8s.io", Counts::Spec),
     ("networkpolicies.networking.k8s.io", Counts::Spec),
@@ -158,12 +157,16 @@ pub(crate) fn prepare_create(core: &Core, resource: &Resource, object: &mut Valu
             }
             *finalizers = Value::Array(list);
         }
-        "pods" => defaults::initial_pod_status(object),
+        "pods" => pod_status::initial_pod_status(object),
         "persistentvolumes" => {
             object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": core.now()});
         }
         "persistentvolumeclaims" => object["status"] = json!({"phase": "Pending"}),
-        "jobs.batch" => defaults::job_selector(object),
+        "jobs.batch" => pod_status::job_selector(object),
+        "services" => services::allocate(core, object),
+        "serviceaccounts" => bare_references(object),
+        "leases.coordination.k8s.io" => without_candidates(object),
+        "daemonsets.apps" => count_templates(None, object),
         DEFINITIONS => {
             crd::prepare(object);
             crd::with_status(object, &core.now());
@@ -227,13 +230,51 @@ fn prepare_kind(core: &Core, resource: &Resource, old: &Value, new: &mut Value) 
                 spec.extend(finalizers.map(|finalizers| ("finalizers".to_owned(), finalizers)));
             }
         }
-        "services" => super::services::keep_allocated(old, new),
+        "services" => {
+            services::keep_allocated(old, new);
+            services::allocate(core, new);
+        }
+        "daemonsets.apps" => count_templates(Some(old), new),
+        "serviceaccounts" => bare_references(new),
+        "leases.coordination.k8s.io" => without_candidates(new),
         DEFINITIONS if old["spec"] != new["spec"] => {
             crd::prepare(new);
             crd::with_status(new, &core.now());
         }
         _ => {}
     }
+}
+
+/// An account names its secrets and nothing more of them.
+fn bare_references(account: &mut Value) {
+    for secret in account.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
+        *secret = json!({"name": secret["name"]});
+    }
+}
+
+/// Elections that the server coordinates are off by default, and so are their fields.
+fn without_candidates(lease: &mut Value) {
+    if let Some(spec) = lease["spec"].as_object_mut() {
+        spec.remove("strategy");
+        spec.remove("preferredHolder");
+    }
+}
+
+/// An annotation counts the templates a DaemonSet has had.
+fn count_templates(old: Option<&Value>, new: &mut Value) {
+    const COUNT: &str = "deprecated.daemonset.template.generation";
+    let read = |object: &Value| {
+        object["metadata"]["annotations"][COUNT]
+            .as_str()
+            .and_then(|text| text.parse::<i64>().ok())
+            .unwrap_or(0)
+    };
+    let count = match old {
+        None => read(new).max(1),
+        Some(old) if old["spec"]["template"] != new["spec"]["template"] => read(old) + 1,
+        Some(old) => read(old),
+    };
+    new["metadata"]["annotations"][COUNT] = count.to_string().into();
 }
 
 fn copy(from: &Value, to: &mut Value, name: &str) {

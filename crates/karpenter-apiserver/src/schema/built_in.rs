@@ -58,7 +58,7 @@ impl Reader {
             self.field(field, &mut properties);
         }
         self.open.pop();
-        let fields = Fields { name: short(name), properties, additional: None };
+        let fields = Fields { name: short(name), full_name: name, properties, additional: None };
         let mut node = Node::of(Shape::Object(Arc::new(fields)));
         node.go_type = go_name(name);
         node.merging = merging(facts.merging);

@@ -64,11 +64,22 @@ fn is_struct(node: &Node) -> bool {
     node.fields().is_some_and(|fields| fields.additional.is_none())
 }
 
+/// Whether the Go type is a struct, which `omitempty` never leaves out, whatever its wire form.
+fn is_struct_in_go(node: &Node) -> bool {
+    match node.shape {
+        Shape::Any => node.preserve_unknown,
+        Shape::Scalar(scalar) => {
+            matches!(scalar, Scalar::Time | Scalar::MicroTime | Scalar::Quantity | Scalar::IntOrString)
+        }
+        _ => is_struct(node),
+    }
+}
+
 /// Whether a field is left out when its Go value is zero.
 fn is_omitted_when_absent(node: &Node) -> bool {
     match node.omission {
         Omission::Never => false,
-        Omission::Empty => !is_struct(node),
+        Omission::Empty => !is_struct_in_go(node),
         Omission::Zero => true,
     }
 }
@@ -77,14 +88,11 @@ fn is_omitted(value: &Value, node: &Node) -> bool {
     if node.omission == Omission::Never {
         return false;
     }
-    if value.is_null() {
-        return true;
-    }
     if node.pointer {
-        return false;
+        return value.is_null();
     }
-    if is_struct(node) {
-        return node.omission == Omission::Zero && *value == zero(node);
+    if is_struct_in_go(node) {
+        return node.omission == Omission::Zero && *value == zero_of(node);
     }
     match value {
         Value::Bool(flag) => !flag,

@@ -71,7 +71,7 @@ fn object(schema: &Value) -> Fields {
         Value::Bool(true) => Some(Node::any()),
         _ => None,
     };
-    Fields { name: "", properties, additional }
+    Fields { name: "", full_name: "", properties, additional }
 }
 
 fn merging(schema: &Value) -> Merging {

@@ -59,6 +59,8 @@ pub(crate) enum Scalar {
 pub(crate) struct Fields {
     /// The Go name of the struct; empty for maps and custom resources.
     pub(crate) name: &'static str,
+    /// The name of the struct in the facts, with its group and version.
+    pub(crate) full_name: &'static str,
     pub(crate) properties: BTreeMap<String, Arc<Node>>,
     pub(crate) additional: Option<Arc<Node>>,
 }

@@ -3,19 +3,35 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::decode::body_as;
 use crate::admission::Write;
-use crate::error::{ApiError, FieldError};
+use crate::error::ApiError;
 use crate::server::Core;
 use crate::store::{Expected, Key};
 use crate::wire::{Answer, Call};
 
 impl Core {
     pub(super) fn bind(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
-        let binding = call.decode()?;
-        let node = binding["target"]["name"].as_str().unwrap_or_default();
+        let binding = body_as(call, "v1", "Binding")?;
+        if binding["metadata"]["name"] != call.name() {
+            return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+        }
+        let target = &binding["target"];
+        let (kind, node) =
+            (target["kind"].as_str().unwrap_or_default(), target["name"].as_str().unwrap_or_default());
+        let mut wrong = Vec::new();
+        if !matches!(kind, "" | "Node") {
+            wrong.push(format!(
+                "target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""
+            ));
+        }
         if node.is_empty() {
-            let error = FieldError::required("target.name", "");
-            return Err(ApiError::invalid("", "Binding", call.name(), &[error]));
+            wrong.push("target.name: Required value".to_owned());
+        }
+        match wrong.as_slice() {
+            [] => {}
+            [one] => return Err(ApiError::unknown_failure(one.clone())),
+            many => return Err(ApiError::unknown_failure(format!("[{}]", many.join(", ")))),
         }
         let kind = Some(("", "v1", "Binding"));
         self.admit(call, &Write { kind, ..Write::of(call, "CREATE", Some(&binding), None)? })?;
@@ -40,28 +56,52 @@ impl Core {
 
     fn assign(&self, pod: &mut Value, node: &str, binding: &Value) {
         pod["spec"]["nodeName"] = node.into();
-        if let Some(generation) = pod["metadata"]["generation"].as_i64() {
-            pod["metadata"]["generation"] = (generation + 1).into();
-        }
         for (name, value) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
             pod["metadata"]["annotations"][name] = value.clone();
         }
         let mut conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        conditions.retain(|condition| condition["type"] != "PodScheduled");
-        conditions.push(json!({
-            "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": self.now(),
-        }));
+        set_condition(
+            &mut conditions,
+            json!({
+                "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": self.now(),
+            }),
+        );
         pod["status"]["conditions"] = Value::Array(conditions);
+        pod["status"].as_object_mut().map(|status| status.remove("nominatedNodeName"));
+    }
+}
+
+/// Sets a condition in the place of the one of the same type; its time moves when its status does.
+pub(super) fn set_condition(conditions: &mut Vec<Value>, mut condition: Value) {
+    match conditions.iter_mut().find(|other| other["type"] == condition["type"]) {
+        Some(other) => {
+            if other["status"] == condition["status"] {
+                condition["lastTransitionTime"] = other["lastTransitionTime"].clone();
+            }
+            *other = condition;
+        }
+        None => conditions.push(condition),
     }
 }
 
 fn check(call: &Call<'_>, binding: &Value, pod: &Value, deleting: bool) -> Result<(), ApiError> {
     let conflict = |why: String| Err(ApiError::conflict("pods/binding", call.name(), why));
-    let (wanted, uid) = (&binding["metadata"]["uid"], &pod["metadata"]["uid"]);
-    if wanted.as_str().is_some_and(|wanted| !wanted.is_empty()) && wanted != uid {
-        return conflict(format!(
-            "Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
-        ));
+    for (what, wanted, actual) in [
+        ("UID", &binding["metadata"]["uid"], &pod["metadata"]["uid"]),
+        ("ResourceVersion", &binding["metadata"]["resourceVersion"], &pod["metadata"]["resourceVersion"]),
+    ] {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        if !text(wanted).is_empty() && wanted != actual {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/pods/{}/{}, ResourceVersion: 0, \
+                 AdditionalErrorMsg: Precondition failed: {what} in precondition: {}, {what} in object meta: {}",
+                call.namespace(),
+                call.name(),
+                text(wanted),
+                text(actual)
+            );
+            return Err(ApiError::conflict("pods", call.name(), why));
+        }
     }
     if deleting {
         return conflict(format!("pod {} is being deleted, cannot be assigned to a host", call.name()));

@@ -28,13 +28,13 @@ impl Core {
             return Err(ApiError::method_not_allowed());
         }
         let options = WriteOptions::read(call, "CreateOptions")?;
-        let (mut object, mut warnings) = decode::object(call, options.validation)?;
+        let mut object = decode::object(call, options.validation)?;
         wipe_system_fields(&mut object);
         place(call, &mut object)?;
-        single_owners(&mut object, &mut warnings);
+        single_owners(call, &mut object);
         let managers = self.first_managers(call, &mut object, &options);
-        let created = self.create_object(call, object, &managers, &options, &mut warnings)?;
-        Ok(Answer::ok(created).created().warn(warnings))
+        let created = self.create_object(call, object, &managers, &options)?;
+        Ok(Answer::ok(created).created())
     }
 
     /// Credits the creator with all fields of a new object.
@@ -67,13 +67,12 @@ impl Core {
         mut object: Value,
         managers: &Managers,
         options: &WriteOptions,
-        warnings: &mut Vec<String>,
     ) -> Result<bytes::Bytes, ApiError> {
         let resource = &call.resource;
         kinds::admit_create(self, resource, &mut object)?;
         if self.mutate(call, "CREATE", &mut object, None)? {
             conform(resource, &mut object).map_err(ApiError::internal)?;
-            single_owners(&mut object, warnings);
+            single_owners(call, &mut object);
         }
         let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
         let generated = (text("name").is_empty() && !text("generateName").is_empty())
@@ -84,7 +83,7 @@ impl Core {
                 let suffix = call.session.draw("suffix", || self.environment.suffix());
                 candidate["metadata"]["name"] = format!("{base}{suffix}").into();
             }
-            match self.create_named(call, candidate, managers, options, warnings) {
+            match self.create_named(call, candidate, managers, options) {
                 Err(error)
                     if error.reason == "AlreadyExists" && generated.is_some() && attempt < NAME_ATTEMPTS => {}
                 outcome => return outcome,
@@ -99,7 +98,6 @@ impl Core {
         mut object: Value,
         managers: &Managers,
         options: &WriteOptions,
-        warnings: &mut Vec<String>,
     ) -> Result<bytes::Bytes, ApiError> {
         let resource = &call.resource;
         let metadata = &mut object["metadata"];
@@ -112,7 +110,7 @@ impl Core {
             return Err(ApiError::invalid(&resource.group, &resource.kind, &name, &errors));
         }
         self.check_escalation(call, &object, None)?;
-        warnings.extend(kinds::warnings(resource, &object, None));
+        kinds::warnings(resource, &object).into_iter().for_each(|warning| call.session.warn(warning));
         managers.put(&mut object);
         self.admit(call, &Write::of(call, "CREATE", Some(&object), None)?)?;
         let mut object = stored(resource, object);
@@ -151,7 +149,8 @@ impl Core {
         object["kind"] = kind.into();
         object["metadata"]["uid"] = self.environment.uid().into();
         object["metadata"]["creationTimestamp"] = self.now().into();
-        kinds::default(&resource.name, &mut object);
+        crate::schema::canonical(&mut object, resource.schema());
+        kinds::default(&resource.name, &mut object, resource.schema());
         kinds::prepare_create(self, resource, &mut object);
         crate::schema::canonical(&mut object, resource.schema());
         let metadata = &object["metadata"];

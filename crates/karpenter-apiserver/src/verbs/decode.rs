@@ -13,12 +13,12 @@ use crate::wire::{Call, decode_yaml, protobuf};
 /// How much of a body that is not understood is shown.
 const SHOWN_MAX: usize = 30;
 
-/// Reads the body as an object of the call's resource and returns it with warnings for the client.
+/// Reads the body as an object of the call's resource; what a client should know is left as warnings.
 ///
 /// # Errors
 /// 400 when it is malformed, of another kind, has values of wrong types, or has unknown fields and the client asked
 /// for strict validation; 415 when it is in an unknown format.
-pub(super) fn object(call: &Call<'_>, validation: FieldValidation) -> Result<(Value, Vec<String>), ApiError> {
+pub(super) fn object(call: &Call<'_>, validation: FieldValidation) -> Result<Value, ApiError> {
     let parsed = parsed(call)?;
     let resource = &call.resource;
     let mut object = parsed.value;
@@ -35,8 +35,11 @@ pub(super) fn object(call: &Call<'_>, validation: FieldValidation) -> Result<(Va
         FieldValidation::Strict if !strict.is_empty() => {
             Err(handled(format!("strict decoding error: {}", strict.join(", "))))
         }
-        FieldValidation::Ignore | FieldValidation::Strict => Ok((object, Vec::new())),
-        FieldValidation::Warn => Ok((object, strict)),
+        FieldValidation::Ignore | FieldValidation::Strict => Ok(object),
+        FieldValidation::Warn => {
+            strict.into_iter().for_each(|warning| call.session.warn(warning));
+            Ok(object)
+        }
     }
 }
 
@@ -199,7 +202,8 @@ pub(super) fn conform(resource: &Resource, object: &mut Value) -> Result<Vec<Str
         return Err(error);
     }
     let managed = object["metadata"].get("managedFields").cloned();
-    kinds::default(&resource.name, object);
+    canonical(object, node);
+    kinds::default(&resource.name, object, node);
     canonical(object, node);
     // An empty list of managers means something to whoever takes it out.
     if let Some(managed) = managed.filter(|managed| managed.as_array().is_some_and(Vec::is_empty)) {
@@ -255,7 +259,7 @@ pub(super) fn check_name(call: &Call<'_>, object: &Value) -> Result<(), ApiError
 }
 
 /// Drops owner references that are there twice and warns about them.
-pub(super) fn single_owners(object: &mut Value, warnings: &mut Vec<String>) {
+pub(super) fn single_owners(call: &Call<'_>, object: &mut Value) {
     let Some(owners) = object["metadata"].get_mut("ownerReferences").and_then(Value::as_array_mut) else {
         return;
     };
@@ -270,7 +274,7 @@ pub(super) fn single_owners(object: &mut Value, warnings: &mut Vec<String>) {
     }
     *owners = kept;
     if !twice.is_empty() {
-        warnings.push(format!(
+        call.session.warn(format!(
             ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and \
              may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
             twice.join(", ")

@@ -3,64 +3,22 @@
 use serde_json::{Value, json};
 
 use super::conversion::served;
+use super::list_options::ListOptions;
 use super::read::Selectors;
 use crate::admission::Write;
 use crate::error::ApiError;
-use crate::kinds;
+use crate::kinds::{self, Dependents};
 use crate::registry::Resource;
 use crate::server::Core;
 use crate::store::{Expected, Key, StoredObject};
-use crate::wire::{Answer, Call, decode_yaml};
+use crate::wire::{Answer, Call};
 use karpenter_environment::format_time;
+
+pub(crate) use super::delete_options::DeleteOptions;
 
 /// Finalizers that stand for a propagation policy until the collector has done its part.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 pub(crate) const ORPHAN: &str = "orphan";
-
-/// What a client says about a deletion.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct DeleteOptions {
-    pub(crate) grace_period_seconds: Option<i64>,
-    pub(crate) propagation: Option<String>,
-    pub(crate) uid: Option<String>,
-    pub(crate) resource_version: Option<String>,
-    pub(crate) dry_run: bool,
-}
-
-impl DeleteOptions {
-    pub(super) fn from_value(value: &Value) -> Self {
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let orphan = value["orphanDependents"].as_bool();
-        let legacy = orphan.map(|orphan| if orphan { "Orphan" } else { "Background" }.to_owned());
-        Self {
-            grace_period_seconds: value["gracePeriodSeconds"].as_i64(),
-            propagation: text(&value["propagationPolicy"]).or(legacy),
-            uid: text(&value["preconditions"]["uid"]),
-            resource_version: text(&value["preconditions"]["resourceVersion"]),
-            dry_run: value["dryRun"].as_array().is_some_and(|values| !values.is_empty()),
-        }
-    }
-
-    fn from_call(call: &Call<'_>) -> Result<Self, ApiError> {
-        let body = if call.body.is_empty() { json!({}) } else { decode_yaml(call.body)? };
-        let mut options = Self::from_value(&body);
-        if let Some(seconds) = call.query.get("gracePeriodSeconds") {
-            options.grace_period_seconds = seconds.parse().ok();
-        }
-        if let Some(policy) = call.query.get("propagationPolicy") {
-            options.propagation = Some(policy.to_owned());
-        }
-        options.dry_run |= call.dry_run()?;
-        if let Some(policy) = options.propagation.as_deref()
-            && !matches!(policy, "Foreground" | "Background" | "Orphan")
-        {
-            return Err(ApiError::bad_request(format!(
-                "propagationPolicy {policy:?} is not one of \"Foreground\", \"Background\", \"Orphan\""
-            )));
-        }
-        Ok(options)
-    }
-}
 
 /// What became of a deletion.
 #[derive(Debug)]
@@ -71,10 +29,23 @@ pub(crate) enum Deletion {
     Pending(Value),
 }
 
+/// What a deletion has to do.
+enum Plan {
+    /// Remove the object as it is.
+    Remove,
+    /// Write the object with the marks of its deletion.
+    Mark(Value),
+    /// Write the marks and then remove the object.
+    MarkAndRemove(Value),
+    /// Nothing: a deletion is under way that ends sooner.
+    Wait,
+}
+
 impl Core {
     pub(crate) fn delete(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
         let options = DeleteOptions::from_call(call)?;
         let key = Key::new(call.namespace(), call.name());
+        warn(call, &options);
         self.admit_deletion(call, &key, &options)?;
         let deletion = self.delete_object(&call.resource, &key, &options)?;
         Ok(match deletion {
@@ -104,14 +75,14 @@ impl Core {
     }
 
     pub(crate) fn delete_collection(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
-        if call.resource.namespaced && call.target.namespace.is_none() {
+        let whole_cluster = call.resource.namespaced && call.target.namespace.is_none();
+        if whole_cluster || &*call.resource.name == "namespaces" {
             return Err(ApiError::method_not_allowed());
         }
-        if &*call.resource.name == "namespaces" {
-            return Err(ApiError::method_not_allowed());
-        }
-        let options = DeleteOptions::from_call(call)?;
+        ListOptions::read(call.query, false)?;
         let selectors = Selectors::parse(call.query, &call.resource)?;
+        let options = DeleteOptions::from_call(call)?;
+        warn(call, &options);
         let page = self
             .store
             .list(&call.resource.name, call.target.namespace.as_deref(), None, None)
@@ -124,14 +95,21 @@ impl Core {
         let mut items = Vec::new();
         for (key, object) in chosen {
             match self.delete_object(&call.resource, key, &options) {
-                Ok(_) => items.push(object.value()),
+                Ok(_) => {
+                    let mut item = served(&call.resource, object.value());
+                    if let (false, Some(fields)) = (call.resource.is_custom(), item.as_object_mut()) {
+                        fields.remove("kind");
+                        fields.remove("apiVersion");
+                    }
+                    items.push(item);
+                }
                 Err(error) if error.reason == "NotFound" => {}
                 Err(error) => return Err(error),
             }
         }
         let list = json!({
             "kind": call.resource.list_kind, "apiVersion": call.resource.api_version(),
-            "metadata": {"resourceVersion": self.store.revision().to_string()}, "items": items,
+            "metadata": {"resourceVersion": page.revision.to_string()}, "items": items,
         });
         Ok(Answer::value(http::StatusCode::OK, &list))
     }
@@ -161,105 +139,203 @@ impl Core {
                 .get(&resource.name, key)
                 .ok_or_else(|| ApiError::not_found(&resource.name, &key.name))?;
             let object = current.value();
-            check_preconditions(resource, key, options, &object)?;
             kinds::check_delete(resource, key)?;
-            let marked = self.marked(resource, &object, options);
+            check_preconditions(resource, key, options, &object)?;
+            let plan = self.plan(resource, &object, options);
             if options.dry_run {
-                return Ok(if kinds::is_fully_deleted(resource, &marked) {
-                    Deletion::Removed(marked)
-                } else {
-                    Deletion::Pending(marked)
+                return Ok(match plan {
+                    Plan::Remove => Deletion::Removed(object),
+                    Plan::MarkAndRemove(marked) => Deletion::Removed(marked),
+                    Plan::Mark(marked) => Deletion::Pending(marked),
+                    Plan::Wait => Deletion::Pending(object),
                 });
             }
-            if let Some(deletion) = self.commit_deletion(resource, key, &current, &object, marked) {
+            if let Some(deletion) = self.carry_out(resource, key, &current, object, plan) {
                 return Ok(deletion);
             }
         }
     }
 
-    /// Writes the outcome of a deletion; `None` when the object changed meanwhile.
-    fn commit_deletion(
+    /// Does what a deletion has to do; `None` when the object changed meanwhile.
+    fn carry_out(
         &self,
         resource: &Resource,
         key: &Key,
         current: &StoredObject,
-        before: &Value,
-        mut marked: Value,
+        mut object: Value,
+        plan: Plan,
     ) -> Option<Deletion> {
         let fields = &resource.selectable_fields;
-        if kinds::is_fully_deleted(resource, &marked) {
-            // Watchers see the last stored state, not the mark that never was stored.
-            let mut last = before.clone();
-            self.store.remove(&resource.name, key, current.revision, &mut last, fields).ok()?;
-            self.removed(resource, &last);
-            return Some(Deletion::Removed(last));
+        match plan {
+            Plan::Wait => Some(Deletion::Pending(object)),
+            Plan::Remove => {
+                self.store.remove(&resource.name, key, current.revision, &mut object, fields).ok()?;
+                self.removed(resource, &object);
+                Some(Deletion::Removed(object))
+            }
+            Plan::Mark(marked) if marked == object => Some(Deletion::Pending(object)),
+            Plan::Mark(mut marked) => {
+                let expected = Expected::Revision(current.revision);
+                self.store.write(&resource.name, key, expected, &mut marked, fields).ok()?;
+                Some(Deletion::Pending(marked))
+            }
+            Plan::MarkAndRemove(mut marked) => {
+                let expected = Expected::Revision(current.revision);
+                let written = self.store.write(&resource.name, key, expected, &mut marked, fields).ok()?;
+                self.store.remove(&resource.name, key, written.revision, &mut marked, fields).ok()?;
+                self.removed(resource, &marked);
+                Some(Deletion::Removed(marked))
+            }
         }
-        if marked == *before {
-            return Some(Deletion::Pending(marked));
-        }
-        let expected = Expected::Revision(current.revision);
-        self.store.write(&resource.name, key, expected, &mut marked, fields).ok()?;
-        Some(Deletion::Pending(marked))
     }
 
-    /// Returns the object with the marks of its deletion.
-    fn marked(&self, resource: &Resource, object: &Value, options: &DeleteOptions) -> Value {
+    fn plan(&self, resource: &Resource, object: &Value, options: &DeleteOptions) -> Plan {
         let mut marked = object.clone();
-        set_propagation(&mut marked, options.propagation.as_deref());
+        let graceful = &*resource.name == "pods";
+        let mut grace = 0;
+        if graceful {
+            match self.mark_grace(&mut marked, options) {
+                Grace::Waiting => return Plan::Wait,
+                Grace::Over => {}
+                Grace::Period(period) => grace = period,
+            }
+        }
+        let in_grace = graceful && marked != *object;
+        set_propagation(resource, &mut marked, options);
         kinds::mark_deletion(resource, &mut marked);
-        let grace = kinds::grace_period(resource, object, options.grace_period_seconds);
-        let deleting = object["metadata"]["deletionTimestamp"].is_string();
-        let previous = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
-        // A second deletion can only shorten the grace period.
-        if deleting && grace >= previous {
-            return marked;
+        let held = !kinds::is_free_of_finalizers(resource, &marked);
+        if in_grace {
+            return if held || grace > 0 { Plan::Mark(marked) } else { Plan::MarkAndRemove(marked) };
         }
-        let span = jiff::SignedDuration::from_secs(grace);
-        let end = self.environment.now().checked_add(span).unwrap_or_else(|_| self.environment.now());
+        if !held {
+            return Plan::Remove;
+        }
         let metadata = &mut marked["metadata"];
-        metadata["deletionTimestamp"] = format_time(end).into();
-        metadata["deletionGracePeriodSeconds"] = grace.into();
-        if let (Some(generation), false) = (metadata["generation"].as_i64(), deleting) {
-            metadata["generation"] = (generation + 1).into();
+        if !metadata["deletionTimestamp"].is_string() {
+            if let Some(generation) = metadata["generation"].as_i64() {
+                metadata["generation"] = (generation + 1).into();
+            }
+            metadata["deletionTimestamp"] = self.now().into();
         }
-        marked
+        if !kinds::has_no_grace(resource) {
+            metadata["deletionGracePeriodSeconds"] = 0.into();
+        }
+        Plan::Mark(marked)
+    }
+
+    /// Gives a pod the time it has left.
+    fn mark_grace(&self, pod: &mut Value, options: &DeleteOptions) -> Grace {
+        let now = self.environment.now();
+        let metadata = &pod["metadata"];
+        let previous = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+        let end =
+            metadata["deletionTimestamp"].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+        let Some(end) = end else {
+            let period = kinds::grace_period(pod, options.grace_period_seconds);
+            let end = now.checked_add(jiff::SignedDuration::from_secs(period)).unwrap_or(now);
+            let metadata = &mut pod["metadata"];
+            metadata["deletionTimestamp"] = format_time(end).into();
+            metadata["deletionGracePeriodSeconds"] = period.into();
+            if let Some(generation) = metadata["generation"].as_i64() {
+                metadata["generation"] = (generation + 1).into();
+            }
+            return Grace::Period(period);
+        };
+        if previous == 0 {
+            return Grace::Over;
+        }
+        let Some(mut period) = options.grace_period_seconds.filter(|period| *period < previous) else {
+            return Grace::Waiting;
+        };
+        let sooner = jiff::SignedDuration::from_secs(period - previous);
+        let mut end = end.checked_add(sooner).unwrap_or(now);
+        if end < now {
+            end = now;
+            period = period.min(1);
+        }
+        pod["metadata"]["deletionTimestamp"] = format_time(end).into();
+        pod["metadata"]["deletionGracePeriodSeconds"] = period.into();
+        Grace::Period(period)
     }
 }
 
-fn set_propagation(object: &mut Value, policy: Option<&str>) {
-    let Some(policy) = policy else { return };
-    let metadata = &mut object["metadata"];
-    let mut finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
+/// How much longer a deleted pod lives.
+enum Grace {
+    /// A deletion is under way that ends no later.
+    Waiting,
+    /// Its time is over.
+    Over,
+    /// So many seconds from the deletion on.
+    Period(i64),
+}
+
+/// Sets the finalizer that stands for what becomes of dependents.
+fn set_propagation(resource: &Resource, object: &mut Value, options: &DeleteOptions) {
+    let before = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    let has = |name: &str| before.iter().any(|finalizer| finalizer == name);
+    let policy = match (options.orphan_dependents, options.propagation.as_deref()) {
+        (Some(true), _) => Some("Orphan"),
+        (Some(false), _) => Some("Background"),
+        (None, Some(policy)) => Some(policy),
+        (None, None) if has(ORPHAN) => Some("Orphan"),
+        (None, None) if has(FOREGROUND) => Some("Foreground"),
+        (None, None) => None,
+    };
+    let policy = match (kinds::dependents(resource), policy) {
+        (Dependents::None, _) => None,
+        (Dependents::Orphaned, None) => Some("Orphan"),
+        (_, policy) => policy,
+    };
+    let mut finalizers = before.clone();
     finalizers.retain(|finalizer| finalizer != FOREGROUND && finalizer != ORPHAN);
     match policy {
-        "Foreground" => finalizers.push(FOREGROUND.into()),
-        "Orphan" => finalizers.push(ORPHAN.into()),
+        Some("Foreground") => finalizers.push(FOREGROUND.into()),
+        Some("Orphan") => finalizers.push(ORPHAN.into()),
         _ => {}
     }
+    if finalizers == before {
+        return;
+    }
     if finalizers.is_empty() {
-        metadata.as_object_mut().map(|metadata| metadata.remove("finalizers"));
+        object["metadata"].as_object_mut().map(|metadata| metadata.remove("finalizers"));
     } else {
-        metadata["finalizers"] = Value::Array(finalizers);
+        object["metadata"]["finalizers"] = Value::Array(finalizers);
     }
 }
 
-fn check_preconditions(
+/// Warns a client who says nothing about dependents that are kept.
+fn warn(call: &Call<'_>, options: &DeleteOptions) {
+    let silent = options.propagation.is_none() && options.orphan_dependents.is_none();
+    if &*call.resource.name == "jobs.batch" && silent {
+        let warning = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+                       remove them or set propagationPolicy=Orphan to suppress this warning";
+        call.session.warn(warning.to_owned());
+    }
+}
+
+pub(super) fn check_preconditions(
     resource: &Resource,
     key: &Key,
     options: &DeleteOptions,
     object: &Value,
 ) -> Result<(), ApiError> {
     let metadata = &object["metadata"];
-    for (what, wanted, actual) in [
-        ("UID", &options.uid, &metadata["uid"]),
-        ("ResourceVersion", &options.resource_version, &metadata["resourceVersion"]),
+    let kind = if resource.group.is_empty() {
+        resource.kind.clone()
+    } else {
+        format!("{}.{}", resource.kind, resource.group)
+    };
+    for (what, wanted, actual, outcome) in [
+        ("UID", &options.uid, &metadata["uid"], "deleted and then recreated"),
+        ("ResourceVersion", &options.resource_version, &metadata["resourceVersion"], "modified"),
     ] {
         let actual = actual.as_str().unwrap_or_default();
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != actual) {
             let why = format!(
-                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({actual}). The object \
+                 might have been {outcome}"
             );
-            return Err(ApiError::conflict(&resource.name, &key.name, why));
+            return Err(ApiError::conflict(&kind, &key.name, why));
         }
     }
     Ok(())

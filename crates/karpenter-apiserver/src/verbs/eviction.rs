@@ -3,7 +3,9 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::delete::DeleteOptions;
+use super::binding::set_condition;
+use super::decode::body_as;
+use super::delete::{DeleteOptions, check_preconditions};
 use crate::admission::Write;
 use crate::error::ApiError;
 use crate::selector::LabelSelector;
@@ -17,20 +19,60 @@ const DISRUPTED_PODS_MAX: usize = 2000;
 
 impl Core {
     pub(super) fn evict(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
-        let eviction = call.decode()?;
+        let eviction = body_as(call, "policy/v1", "Eviction")?;
+        if eviction["metadata"]["name"] != call.name() {
+            return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
+        }
         let mut options = DeleteOptions::from_value(&eviction["deleteOptions"]);
         options.dry_run |= call.dry_run()?;
-        let current = self.current(call)?;
-        let pod = current.value();
         let kind = Some(("policy", "v1", "Eviction"));
         self.admit(call, &Write { kind, ..Write::of(call, "CREATE", Some(&eviction), None)? })?;
+        let current = self.current(call)?;
+        let pod = current.value();
         if !may_ignore_budgets(&pod, &current) {
             while !self.spend_budget(call, &pod, &current, options.dry_run)? {}
         }
-        self.delete_object(&call.resource, &Key::new(call.namespace(), call.name()), &options)?;
+        let key = Key::new(call.namespace(), call.name());
+        if !options.dry_run {
+            self.mark_disrupted(call, &key, &mut options)?;
+        }
+        self.delete_object(&call.resource, &key, &options)?;
         let status =
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(Answer::value(StatusCode::CREATED, &status))
+    }
+
+    /// Says in the pod's conditions why it goes.
+    fn mark_disrupted(
+        &self,
+        call: &Call<'_>,
+        key: &Key,
+        options: &mut DeleteOptions,
+    ) -> Result<(), ApiError> {
+        loop {
+            let current = self.current(call)?;
+            let mut pod = current.value();
+            check_preconditions(&call.resource, key, options, &pod)?;
+            let mut conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            set_condition(
+                &mut conditions,
+                json!({
+                    "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                    "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": self.now(),
+                }),
+            );
+            pod["status"]["conditions"] = Value::Array(conditions);
+            if pod == current.value() {
+                return Ok(());
+            }
+            let (expected, fields) = (Expected::Revision(current.revision), &call.resource.selectable_fields);
+            if let Ok(written) = self.store.write(&call.resource.name, key, expected, &mut pod, fields) {
+                if options.resource_version.is_some() {
+                    options.resource_version = Some(written.revision.to_string());
+                }
+                return Ok(());
+            }
+        }
     }
 
     /// Takes one disruption from the pod's budget; `false` when the budget changed meanwhile.
@@ -50,8 +92,8 @@ impl Core {
         });
         let Some((key, object, mut budget)) = matching.next() else { return Ok(true) };
         if matching.next().is_some() {
-            return Err(ApiError::internal(
-                "this pod has more than one PodDisruptionBudget, which the eviction subresource does not support",
+            return Err(ApiError::unknown_failure(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             ));
         }
         if unhealthy_may_go(pod, &budget) {
@@ -109,19 +151,43 @@ fn check(name: &str, budget: &Value) -> Result<(), ApiError> {
     }
     let allowed = status["disruptionsAllowed"].as_i64().unwrap_or(0);
     if allowed < 0 {
-        return Err(ApiError::forbidden(BUDGETS, name, "pdb disruptions allowed is negative"));
+        return Err(ApiError::forbidden(
+            "poddisruptionbudget.policy",
+            name,
+            "pdb disruptions allowed is negative",
+        ));
     }
     if status["disruptedPods"].as_object().is_some_and(|pods| pods.len() > DISRUPTED_PODS_MAX) {
         let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
-        return Err(ApiError::forbidden(BUDGETS, name, why));
+        return Err(ApiError::forbidden("poddisruptionbudget.policy", name, why));
     }
     if allowed == 0 {
         let number = |name: &str| status[name].as_i64().unwrap_or(0);
         let (needed, healthy) = (number("desiredHealthy"), number("currentHealthy"));
-        return refuse(
-            format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"),
-            0,
-        );
+        let refused = status["conditions"].as_array().into_iter().flatten().find(|condition| {
+            condition["type"] == "DisruptionAllowed"
+                && condition["status"] == "False"
+                && condition["message"] != ""
+        });
+        let text = |condition: &Value, name: &str| condition[name].as_str().unwrap_or_default().to_owned();
+        let cause = match refused {
+            Some(condition) if condition["reason"] == "SyncFailed" => format!(
+                "The disruption budget {name} does not allow evicting pods currently because it failed sync: {}",
+                text(condition, "message")
+            ),
+            _ if healthy <= needed => {
+                format!(
+                    "The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+                )
+            }
+            Some(condition) => format!(
+                "The disruption budget {name} does not allow evicting pods currently ({}): {}",
+                text(condition, "reason"),
+                text(condition, "message")
+            ),
+            None => format!("The disruption budget {name} does not allow evicting pods currently"),
+        };
+        return refuse(cause, 0);
     }
     Ok(())
 }

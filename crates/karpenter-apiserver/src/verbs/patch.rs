@@ -37,27 +37,25 @@ impl Core {
         let options = WriteOptions::read(call, "PatchOptions")?;
         self.current(call)?;
         let patch = Patch::read(call, options.validation)?;
-        let mut warnings = Vec::new();
-        let mut strict = Vec::new();
-        let body = self.change(call, scope, &options, &mut warnings, |old| {
+        let body = self.change(call, scope, &options, |old| {
             let mut object = old.clone();
             patch.apply(call, &mut object)?;
             let patched = object.clone();
             let conformed = conform(&call.resource, &mut object);
             let unknown = conformed.map_err(|error| patch.refused(&patched, &error))?;
-            strict.clone_from(&patch.strict);
+            let mut strict = patch.strict.clone();
             strict.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
             if options.validation == FieldValidation::Strict && !strict.is_empty() {
                 return Err(patch.refused(&patched, &format!("strict decoding error: {}", strict.join(", "))));
+            }
+            if options.validation == FieldValidation::Warn {
+                strict.into_iter().for_each(|warning| call.session.warn(warning));
             }
             place(call, &mut object)?;
             check_name(call, &object)?;
             Ok(Proposal { object, managers: None })
         })?;
-        if options.validation == FieldValidation::Warn {
-            warnings.splice(0..0, strict);
-        }
-        Ok(Answer::ok(body).warn(warnings))
+        Ok(Answer::ok(body))
     }
 
     fn apply_patch(&self, call: &Call<'_>, scope: Scope) -> Result<Answer, ApiError> {
@@ -67,7 +65,6 @@ impl Core {
             return Err(ApiError::not_found(&call.resource.name, call.name()));
         }
         let configuration = configuration(call)?;
-        let mut warnings = Vec::new();
         if found.is_none() {
             let mut live = empty(&call.resource);
             let (mut object, managers) = self.applied(call, scope, &mut live, &configuration, &options)?;
@@ -80,17 +77,17 @@ impl Core {
             }
             place(call, &mut object)?;
             check_name(call, &object)?;
-            let created = self.create_object(call, object, &managers, &options, &mut warnings)?;
-            return Ok(Answer::ok(created).created().warn(warnings));
+            let created = self.create_object(call, object, &managers, &options)?;
+            return Ok(Answer::ok(created).created());
         }
-        let body = self.change(call, scope, &options, &mut warnings, |old| {
+        let body = self.change(call, scope, &options, |old| {
             let (mut object, managers) =
                 self.applied(call, scope, &mut old.clone(), &configuration, &options)?;
             place(call, &mut object)?;
             check_name(call, &object)?;
             Ok(Proposal { object, managers: Some(managers) })
         })?;
-        Ok(Answer::ok(body).warn(warnings))
+        Ok(Answer::ok(body))
     }
 
     /// Applies a configuration to an object and returns what both become.

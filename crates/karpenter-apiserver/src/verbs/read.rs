@@ -6,7 +6,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::conversion::{served, served_bytes};
-use crate::error::ApiError;
+use super::json_text::parse;
+use super::list_options::ListOptions;
+use crate::error::{ApiError, FieldError};
 use crate::registry::{Conversion, Resource};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::server::Core;
@@ -25,7 +27,7 @@ impl Selectors {
     pub(super) fn parse(query: &Query, resource: &Resource) -> Result<Self, ApiError> {
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())?;
         let text = query.get("fieldSelector").unwrap_or_default();
-        let fields = FieldSelector::parse(text, &resource.selectable_fields)?;
+        let fields = FieldSelector::parse(text, resource)?;
         Ok(Self { labels, fields })
     }
 
@@ -52,16 +54,39 @@ impl Continuation {
             .encode(json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": start}).to_string())
     }
 
-    fn decode(text: &str) -> Option<Self> {
-        let token: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
-        let (namespace, name) = token["start"].as_str()?.split_once('/')?;
-        Some(Self { revision: token["rv"].as_u64()?, after: Key::new(namespace, name) })
+    fn decode(text: &str) -> Result<Self, String> {
+        let decoded = URL_SAFE_NO_PAD.decode(text).map_err(|error| match error {
+            base64::DecodeError::InvalidByte(at, _) => format!("illegal base64 data at input byte {at}"),
+            _ => format!("illegal base64 data at input byte {}", text.len()),
+        })?;
+        let token = parse(&decoded)?.value;
+        let version = token["v"].as_str().unwrap_or_default();
+        if version != "meta.k8s.io/v1" {
+            return Err(format!("server does not recognize this encoded version {version}"));
+        }
+        let start = token["start"].as_str().unwrap_or_default();
+        match (token["rv"].as_u64(), start.split_once('/')) {
+            (None | Some(0), _) => {
+                Err("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned())
+            }
+            (Some(revision), Some((namespace, name))) => {
+                Ok(Self { revision, after: Key::new(namespace, name) })
+            }
+            _ => Err("encoded start key empty (version meta.k8s.io/v1)".to_owned()),
+        }
     }
 }
 
 impl Core {
     pub(crate) fn get(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
         let key = Key::new(call.namespace(), call.name());
+        if let Some(text) = call.query.get("resourceVersion")
+            && text.parse::<u64>().is_err()
+        {
+            return Err(ApiError::unknown_failure(format!(
+                "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+            )));
+        }
         let object = self
             .store
             .get_visible(&call.resource.name, &key)
@@ -84,13 +109,9 @@ impl Core {
 
     pub(crate) fn list(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
         let selectors = Selectors::parse(call.query, &call.resource)?;
-        let limit: usize = match call.query.get("limit") {
-            Some(text) => {
-                text.parse().map_err(|_| ApiError::bad_request(format!("limit {text:?} is no number")))?
-            }
-            None => 0,
-        };
-        let page = self.page(call, limit)?;
+        let options = ListOptions::read(call.query, false)?;
+        let limit = options.limit;
+        let page = self.page(call, &options)?;
         let revision = page.revision;
         let total = page.objects.len();
         let mut kept = Vec::with_capacity(if limit == 0 { total } else { limit.min(total) });
@@ -134,12 +155,12 @@ impl Core {
     }
 
     /// Reads the objects a list may show, at the revision the request asks for.
-    fn page(&self, call: &Call<'_>, limit: usize) -> Result<Page, ApiError> {
+    fn page(&self, call: &Call<'_>, options: &ListOptions) -> Result<Page, ApiError> {
         let namespace = call.target.namespace.as_deref();
         let name = &call.resource.name;
         if let Some(token) = call.query.get("continue") {
-            let token = Continuation::decode(token).ok_or_else(|| {
-                ApiError::bad_request("continue key is not valid: encoded start key is malformed")
+            let token = Continuation::decode(token).map_err(|why| {
+                ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
             })?;
             return self
                 .store
@@ -147,17 +168,11 @@ impl Core {
                 .map_err(|_| expired_continue());
         }
         let asked = call.query.get("resourceVersion").map(parse_revision).transpose()?.unwrap_or(0);
-        let matching = call.query.get("resourceVersionMatch");
-        if matching.is_some() && call.query.get("resourceVersion").is_none() {
-            return Err(ApiError::bad_request(
-                "resourceVersionMatch is forbidden unless resourceVersion is provided",
-            ));
-        }
         let current = self.store.visible_revision();
         if asked > current {
             return Err(ApiError::too_large_resource_version(asked, current));
         }
-        let exact = asked > 0 && (matching == Some("Exact") || (matching.is_none() && limit > 0));
+        let exact = asked > 0 && (options.exact || (!options.not_older && options.limit > 0));
         self.store
             .list(name, namespace, None, Some(if exact { asked } else { current }))
             .map_err(|compacted| too_old(asked, compacted))
@@ -167,7 +182,12 @@ impl Core {
 /// Reads a resource version.
 pub(super) fn parse_revision(text: &str) -> Result<u64, ApiError> {
     text.parse().map_err(|_| {
-        ApiError::bad_request(format!("resourceVersion: Invalid value: {text:?}: must be a whole number"))
+        let error = FieldError::invalid(
+            "resourceVersion",
+            &json!(text),
+            format!("strconv.ParseUint: parsing {text:?}: invalid syntax"),
+        );
+        ApiError::invalid("", "", "", &[error])
     })
 }
 
@@ -218,7 +238,7 @@ mod tests {
     #[test]
     fn a_continuation_survives_its_token() {
         let continuation = Continuation { revision: 7, after: Key::new("ns", "pod-1") };
-        assert_eq!(Continuation::decode(&continuation.encode()), Some(continuation));
-        assert_eq!(Continuation::decode("nonsense"), None);
+        assert_eq!(Continuation::decode(&continuation.encode()), Ok(continuation));
+        assert!(Continuation::decode("nonsense").is_err());
     }
 }

@@ -28,8 +28,7 @@ impl Core {
             "PATCH" => (WriteOptions::read(call, "PatchOptions")?, None),
             _ => return Err(ApiError::method_not_allowed()),
         };
-        let mut warnings = Vec::new();
-        let body = self.change(call, Scope::Scale, &options, &mut warnings, |old| {
+        let body = self.change(call, Scope::Scale, &options, |old| {
             let before = scale_of(old, paths);
             let mut scale = given.clone().unwrap_or_else(|| before.clone());
             if given.is_none() {
@@ -44,7 +43,7 @@ impl Core {
             Ok(Proposal { object, managers: None })
         })?;
         let object = serde_json::from_slice(&body).map_err(ApiError::internal)?;
-        Ok(Answer::value(StatusCode::OK, &scale_of(&object, paths)).warn(warnings))
+        Ok(Answer::value(StatusCode::OK, &scale_of(&object, paths)))
     }
 }
 

@@ -67,23 +67,23 @@ impl Core {
 
     pub(super) fn update_scope(&self, call: &Call<'_>, scope: Scope) -> Result<Answer, ApiError> {
         let options = WriteOptions::read(call, "UpdateOptions")?;
-        let (mut object, mut warnings) = decode::object(call, options.validation)?;
+        let mut object = decode::object(call, options.validation)?;
         place(call, &mut object)?;
         check_name(call, &object)?;
-        single_owners(&mut object, &mut warnings);
+        single_owners(call, &mut object);
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         if scope == Scope::Main && kinds::allows_create_on_update(&call.resource) && self.find(call).is_none()
         {
-            return self.create_by_update(call, object, &uid, &options, warnings);
+            return self.create_by_update(call, object, &uid, &options);
         }
-        let body = self.change(call, scope, &options, &mut warnings, |old| {
+        let body = self.change(call, scope, &options, |old| {
             let actual = old["metadata"]["uid"].as_str().unwrap_or_default();
             if !uid.is_empty() && uid != actual {
                 return Err(uid_conflict(call, &uid, actual));
             }
             Ok(Proposal { object: object.clone(), managers: None })
         })?;
-        Ok(Answer::ok(body).warn(warnings))
+        Ok(Answer::ok(body))
     }
 
     /// Creates what a PUT names and nobody has.
@@ -93,14 +93,13 @@ impl Core {
         mut object: Value,
         uid: &str,
         options: &WriteOptions,
-        mut warnings: Vec<String>,
     ) -> Result<Answer, ApiError> {
         if !uid.is_empty() {
             return Err(uid_conflict(call, uid, ""));
         }
         let managers = self.first_managers(call, &mut object, options);
-        let created = self.create_object(call, object, &managers, options, &mut warnings)?;
-        Ok(Answer::ok(created).created().warn(warnings))
+        let created = self.create_object(call, object, &managers, options)?;
+        Ok(Answer::ok(created).created())
     }
 
     /// Reads the object a call names, if it is there.
@@ -122,14 +121,13 @@ impl Core {
         call: &Call<'_>,
         scope: Scope,
         options: &WriteOptions,
-        warnings: &mut Vec<String>,
         mut propose: impl FnMut(&Value) -> Result<Proposal, ApiError>,
     ) -> Result<Bytes, ApiError> {
         loop {
             let current = self.current(call)?;
             let old = served(&call.resource, current.value());
             let proposal = propose(&old)?;
-            match self.replace(call, &current, old, proposal, scope, options, warnings) {
+            match self.replace(call, &current, old, proposal, scope, options) {
                 Ok(body) => return Ok(body),
                 Err(Refusal::Error(error)) => return Err(error),
                 Err(Refusal::Raced) => {}
@@ -137,7 +135,6 @@ impl Core {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the one place through which every change goes")]
     fn replace(
         &self,
         call: &Call<'_>,
@@ -146,7 +143,6 @@ impl Core {
         proposal: Proposal,
         scope: Scope,
         options: &WriteOptions,
-        warnings: &mut Vec<String>,
     ) -> Result<Bytes, Refusal> {
         let resource = &call.resource;
         let mut new = proposal.object;
@@ -155,7 +151,7 @@ impl Core {
         let scaling = scope == Scope::Scale;
         if !scaling && self.mutate(call, "UPDATE", &mut new, Some(&old))? {
             conform(resource, &mut new).map_err(ApiError::internal)?;
-            single_owners(&mut new, warnings);
+            single_owners(call, &mut new);
         }
         check_version(call, current, &mut new)?;
         new["metadata"]["generation"] = old["metadata"]["generation"].clone();
@@ -167,7 +163,7 @@ impl Core {
         }
         self.check_escalation(call, &new, Some(&old))?;
         if scope == Scope::Main {
-            warnings.extend(kinds::warnings(resource, &new, Some(&old)));
+            kinds::warnings(resource, &new).into_iter().for_each(|warning| call.session.warn(warning));
         }
         if !scaling {
             self.admit(call, &Write::of(call, "UPDATE", Some(&new), Some(&old))?)?;

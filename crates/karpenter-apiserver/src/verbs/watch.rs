@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use super::conversion::{served, served_bytes};
+use super::create::empty;
+use super::list_options::ListOptions;
 use super::read::{Selectors, parse_revision, too_old};
 use crate::error::ApiError;
 use crate::registry::Resource;
@@ -46,12 +48,8 @@ impl Core {
     pub(crate) fn watch(self: &Arc<Self>, call: &Call<'_>) -> Result<Response<ResponseBody>, ApiError> {
         let selectors = Selectors::parse(call.query, &call.resource)?;
         let asked = call.query.get("resourceVersion").map(parse_revision).transpose()?.unwrap_or(0);
-        let initial = call.query.flag("sendInitialEvents");
-        if initial && call.query.get("resourceVersionMatch") != Some("NotOlderThan") {
-            return Err(ApiError::bad_request(
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            ));
-        }
+        let initial_events = ListOptions::read(call.query, true)?.initial_events;
+        let initial = initial_events == Some(true);
         let timeout = call
             .query
             .get("timeoutSeconds")
@@ -59,9 +57,9 @@ impl Core {
             .filter(|seconds| *seconds > 0);
         let name = selectors.fields.exact_name().map(str::to_owned).or_else(|| call.target.name.clone());
         let current = self.store.visible_revision();
-        let from_state = initial || asked == 0;
+        let from_state = initial || (initial_events.is_none() && asked == 0);
         // A revision from the future comes from an earlier life of the server: the client must list again.
-        let start = if from_state { Ok(current) } else { check_revision(asked, current) };
+        let start = if from_state || asked == 0 { Ok(current) } else { check_revision(asked, current) };
         let subscription = start.and_then(|revision| {
             self.store.subscribe(&call.resource.name, revision).map_err(|compacted| too_old(asked, compacted))
         });
@@ -214,7 +212,7 @@ impl Watch {
     }
 
     fn bookmark(&self, revision: u64, annotations: Option<Value>) -> Bytes {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
         if let Some(annotations) = annotations {
             metadata["annotations"] = annotations;
         }
@@ -227,7 +225,9 @@ impl Watch {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
             }
             Rendering::Object => {
-                json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata})
+                let mut object = empty(&self.resource);
+                object["metadata"] = metadata;
+                object
             }
         };
         line("BOOKMARK", object.to_string().as_bytes())

@@ -18,21 +18,20 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The body of every answer: whole, or a stream of watch events.
 pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// What a verb answers: an object with a status code and warnings for the client.
+/// What a verb answers: an object with a status code.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: StatusCode,
     pub(crate) body: Bytes,
-    pub(crate) warnings: Vec<String>,
 }
 
 impl Answer {
     pub(crate) fn ok(body: impl Into<Bytes>) -> Self {
-        Self { code: StatusCode::OK, body: body.into(), warnings: Vec::new() }
+        Self { code: StatusCode::OK, body: body.into() }
     }
 
     pub(crate) fn value(code: StatusCode, value: &Value) -> Self {
-        Self { code, body: value.to_string().into(), warnings: Vec::new() }
+        Self { code, body: value.to_string().into() }
     }
 
     pub(crate) fn created(mut self) -> Self {
@@ -40,15 +39,8 @@ impl Answer {
         self
     }
 
-    pub(crate) fn warn(mut self, warnings: Vec<String>) -> Self {
-        self.warnings = warnings;
-        self
-    }
-
     pub(crate) fn into_response(self) -> Response<ResponseBody> {
-        let mut response = whole(self.code, self.body, "application/json");
-        add_warnings(&mut response, self.warnings);
-        response
+        whole(self.code, self.body, "application/json")
     }
 }
 

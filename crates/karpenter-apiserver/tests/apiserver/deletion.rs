@@ -52,7 +52,10 @@ async fn preconditions_guard_a_deletion() {
     let params = DeleteParams { preconditions: Some(wrong), ..DeleteParams::default() };
     let (code, reason, message) = refused(world.pods().delete("a", &params).await);
     assert_eq!((code, reason.as_str()), (409, "Conflict"));
-    assert!(message.contains("Precondition failed: UID in precondition: other"), "{message}");
+    assert!(
+        message.contains("the UID in the precondition (other) does not match the UID in record"),
+        "{message}"
+    );
 }
 
 async fn family(world: &World) -> (Api<ReplicaSet>, String) {

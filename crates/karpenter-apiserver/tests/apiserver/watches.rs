@@ -33,7 +33,7 @@ async fn a_watch_resumes_after_a_version_and_ends_at_its_timeout() {
     world.pods().delete("a", &DeleteParams::default()).await.unwrap();
     let params = WatchParams::default().timeout(30).disable_bookmarks();
     let version = first.metadata.resource_version.unwrap();
-    assert_eq!(collect(&world, &params, &version).await, ["+b", "-a"]);
+    assert_eq!(collect(&world, &params, &version).await, ["+b", "~a", "-a"]);
     assert_eq!(collect(&world, &params, "0").await, ["+b"]);
     let future = (world.server.resource_version() + 100).to_string();
     assert_eq!(collect(&world, &params, &future).await, ["error 410"]);

@@ -1,0 +1,68 @@
+//! What the server sets on new pods and jobs.
+
+use serde_json::{Value, json};
+
+/// The status a pod starts with.
+pub(super) fn initial_pod_status(pod: &mut Value) {
+    let quality = quality_of_service(&pod["spec"]);
+    pod["status"] = json!({"phase": "Pending", "qosClass": quality});
+    let gated = pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
+    if gated {
+        pod["status"]["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates", "lastProbeTime": null,
+            "lastTransitionTime": pod["metadata"]["creationTimestamp"],
+        }]);
+    }
+}
+
+fn quality_of_service(spec: &Value) -> &'static str {
+    let containers = ["initContainers", "containers"];
+    let containers: Vec<&Value> =
+        containers.iter().flat_map(|list| spec[*list].as_array().into_iter().flatten()).collect();
+    let set = |container: &Value, kind: &str, name: &str| container["resources"][kind].get(name).is_some();
+    let any = |container: &&Value| {
+        ["requests", "limits"]
+            .iter()
+            .any(|kind| ["cpu", "memory"].iter().any(|name| set(container, kind, name)))
+    };
+    if !containers.iter().any(any) {
+        return "BestEffort";
+    }
+    let guaranteed = containers.iter().all(|container| {
+        ["cpu", "memory"].iter().all(|name| {
+            let resources = &container["resources"];
+            set(container, "limits", name) && resources["requests"][*name] == resources["limits"][*name]
+        })
+    });
+    if guaranteed { "Guaranteed" } else { "Burstable" }
+}
+
+/// Jobs find their pods by a label with their own uid.
+pub(super) fn job_selector(job: &mut Value) {
+    if job["spec"]["manualSelector"] == true {
+        return;
+    }
+    let (uid, name) = (job["metadata"]["uid"].clone(), job["metadata"]["name"].clone());
+    let spec = &mut job["spec"];
+    spec["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
+    let labels = &mut spec["template"]["metadata"]["labels"];
+    for prefix in ["", "batch.kubernetes.io/"] {
+        labels[format!("{prefix}controller-uid")] = uid.clone();
+        labels[format!("{prefix}job-name")] = name.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quality_of_service_follows_from_requests_and_limits() {
+        let of = |resources: Value| quality_of_service(&json!({"containers": [{"resources": resources}]}));
+        let all = json!({"cpu": "1", "memory": "1Gi"});
+        assert_eq!(of(json!({"requests": all, "limits": all})), "Guaranteed");
+        assert_eq!(of(json!({"requests": {"cpu": "1"}})), "Burstable");
+        assert_eq!(of(json!({})), "BestEffort");
+    }
+}

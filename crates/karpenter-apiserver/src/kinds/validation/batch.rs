@@ -1,0 +1,200 @@
+//! Rules of jobs and cron jobs.
+
+use serde_json::Value;
+
+use super::{pod, scheduling};
+use crate::error::FieldError;
+use crate::kinds::metadata;
+use crate::kinds::place::{Errors, Place};
+use crate::selector::LabelSelector;
+
+pub(super) fn job(job: &Place<'_, '_>, errors: &mut Errors) {
+    let spec = job.field("spec");
+    generated_selector(job, errors);
+    job_spec(&spec, errors);
+    let selector = spec.field("selector");
+    if selector.is_set() {
+        scheduling::label_selector(&selector, errors);
+        let labels = &spec.value["template"]["metadata"]["labels"];
+        if !LabelSelector::from_object(selector.value).matches_labels(labels) {
+            let path = format!("{}.template.metadata.labels", spec.path());
+            errors.push(FieldError::invalid(path, labels, "`selector` does not match template `labels`"));
+        }
+    } else {
+        errors.push(selector.required(""));
+    }
+}
+
+/// A job that chooses its own pods carries the labels by which it does.
+fn generated_selector(job: &Place<'_, '_>, errors: &mut Errors) {
+    let spec = job.field("spec");
+    if spec.field("manualSelector").flag() {
+        return;
+    }
+    let labels = &spec.value["template"]["metadata"]["labels"];
+    let uid = &job.value["metadata"]["uid"];
+    let name = &job.value["metadata"]["name"];
+    let path = "spec.template.metadata.labels";
+    for prefix in ["", "batch.kubernetes.io/"] {
+        for (label, expected) in [("controller-uid", uid), ("job-name", name)] {
+            let key = format!("{prefix}{label}");
+            let text = expected.as_str().unwrap_or_default();
+            match &labels[&key] {
+                Value::Null => {
+                    errors.push(FieldError::required(path, &format!("must be '{text}'")));
+                }
+                value if value != expected => {
+                    errors.push(FieldError::invalid(path, labels, format!("must be '{text}'")));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn job_spec(spec: &Place<'_, '_>, errors: &mut Errors) {
+    for name in [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ] {
+        errors.not_negative(&spec.field(name));
+    }
+    let mode = spec.field("completionMode");
+    if mode.is_set() {
+        if !matches!(mode.text(), "NonIndexed" | "Indexed") {
+            errors.push(mode.unsupported(&["NonIndexed", "Indexed"]));
+        }
+        if mode.text() == "Indexed" {
+            let completions = spec.field("completions");
+            if !completions.is_set() {
+                errors.push(completions.required("when completion mode is Indexed"));
+            }
+        }
+    }
+    if mode.text() != "Indexed" {
+        for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+            let field = spec.field(name);
+            if field.is_set() {
+                let rule = if name == "maxFailedIndexes" && !spec.field("backoffLimitPerIndex").is_set() {
+                    "requires `backoffLimitPerIndex` to be set"
+                } else {
+                    "requires indexed completion mode"
+                };
+                errors.push(field.invalid(rule));
+            }
+        }
+    }
+    errors.one_of_or_none(&spec.field("podReplacementPolicy"), &["Failed", "TerminatingOrFailed"]);
+    let template = spec.field("template");
+    let policy = template.field("spec").field("restartPolicy").text().to_owned();
+    pod::template(&template, errors);
+    let place = template.field("spec");
+    let place = place.field("restartPolicy");
+    match policy.as_str() {
+        "OnFailure" | "Never" => {}
+        "" | "Always" => errors.push(place.required("valid values: \"OnFailure\", \"Never\"")),
+        _ => errors.push(place.unsupported(&["OnFailure", "Never"])),
+    }
+}
+
+pub(super) fn cron_job(cron_job: &Place<'_, '_>, old: Option<&Value>, errors: &mut Errors) {
+    let spec = cron_job.field("spec");
+    let schedule = spec.field("schedule");
+    if schedule.text().is_empty() {
+        errors.push(schedule.required(""));
+    } else if old.is_none_or(|old| old["spec"]["schedule"] != *schedule.value) {
+        schedule_form(&schedule, errors);
+    }
+    errors.not_negative(&spec.field("startingDeadlineSeconds"));
+    errors.one_of(&spec.field("concurrencyPolicy"), &["Allow", "Forbid", "Replace"]);
+    let zone = spec.field("timeZone");
+    if zone.is_set() {
+        if zone.text().is_empty() {
+            errors.push(zone.invalid("timeZone must be nil or non-empty string"));
+        } else if zone.text().eq_ignore_ascii_case("local") {
+            errors.push(zone.invalid(
+                "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
+            ));
+        } else if jiff::tz::TimeZone::get(zone.text()).is_err() {
+            errors.push(zone.invalid(format!("unknown time zone {}", zone.text())));
+        }
+    }
+    errors.not_negative(&spec.field("successfulJobsHistoryLimit"));
+    errors.not_negative(&spec.field("failedJobsHistoryLimit"));
+    let template = spec.field("jobTemplate");
+    let metadata_place = template.field("metadata");
+    metadata::labels(&metadata_place.field("labels"), errors);
+    metadata::annotations(&metadata_place.field("annotations"), errors);
+    let job = template.field("spec");
+    job_spec(&job, errors);
+    let selector = job.field("selector");
+    if selector.is_set() {
+        errors.push(selector.invalid("`selector` will be auto-generated"));
+    }
+    if job.field("manualSelector").flag() {
+        let manual = job.field("manualSelector");
+        errors.push(manual.unsupported(&["nil", "false"]));
+    }
+    let name = cron_job.field("metadata");
+    let name = name.field("name");
+    if name.text().len() > 52 {
+        errors.push(name.invalid("must be no more than 52 characters"));
+    }
+}
+
+/// Checks the five fields of a schedule, or one of the words for common ones.
+fn schedule_form(schedule: &Place<'_, '_>, errors: &mut Errors) {
+    let text = schedule.text().trim();
+    if text.contains("TZ") {
+        let rule = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        errors.push(schedule.invalid(rule));
+    }
+    if let Some(word) = text.strip_prefix('@') {
+        let known = ["yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly"];
+        if !known.contains(&word) && !word.starts_with("every ") {
+            errors.push(schedule.invalid(format!("unrecognized descriptor: {text}")));
+        }
+        return;
+    }
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    if fields.len() != 5 {
+        let shown = fields.join(" ");
+        errors
+            .push(schedule.invalid(format!("expected exactly 5 fields, found {}: [{shown}]", fields.len())));
+    }
+}
+
+/// What a change of a job may not touch.
+pub(super) fn job_update(new: &Value, old: &Value, errors: &mut Errors) {
+    let (after, before) = (Place::root("", new), Place::root("", old));
+    let (now, then) = (after.field("spec"), before.field("spec"));
+    for name in [
+        "selector",
+        "completionMode",
+        "podFailurePolicy",
+        "backoffLimitPerIndex",
+        "managedBy",
+        "successPolicy",
+    ] {
+        errors.immutable(&now.field(name), &then.field(name));
+    }
+    let indexed = new["spec"]["completionMode"] == "Indexed";
+    let elastic = indexed
+        && new["spec"]["completions"] == new["spec"]["parallelism"]
+        && old["spec"]["completions"] == old["spec"]["parallelism"];
+    if !elastic {
+        errors.immutable(&now.field("completions"), &then.field("completions"));
+    }
+    if !is_suspended(old) {
+        errors.immutable(&now.field("template"), &then.field("template"));
+    }
+}
+
+fn is_suspended(job: &Value) -> bool {
+    job["spec"]["suspend"] == true && job["status"]["startTime"].is_null()
+}

@@ -1,0 +1,141 @@
+//! Rules of single built-in objects, in the words of Kubernetes.
+//!
+//! Start at [`validate`]; each kind has its function, pods have their folder's worth of files because everything that
+//! runs is a pod.
+
+mod access;
+mod batch;
+mod claim;
+mod cluster;
+mod configuration;
+mod container;
+mod network;
+mod pod;
+mod probe;
+mod resources;
+mod scheduling;
+mod storage;
+mod volume;
+mod workload;
+
+use serde_json::Value;
+
+use super::DEFINITIONS;
+use super::place::{Errors, Place};
+use crate::crd;
+use crate::verbs::Scope;
+
+/// Checks an object; `old` is given on updates.
+pub(super) fn validate(
+    resource: &str,
+    object: &Value,
+    old: Option<&Value>,
+    scope: Scope,
+    errors: &mut Errors,
+) {
+    if matches!(scope, Scope::Status | Scope::Finalize) {
+        cluster::status(resource, object, errors);
+        return;
+    }
+    let root = Place::root("", object);
+    match resource {
+        "pods" => {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            pod::spec(&root.field("spec"), name, true, errors);
+        }
+        "podtemplates" => pod::template(&root.field("template"), errors),
+        "deployments.apps" => workload::deployment(&root, errors),
+        "replicasets.apps" => workload::replica_set(&root, errors),
+        "replicationcontrollers" => workload::replication_controller(&root, errors),
+        "daemonsets.apps" => workload::daemon_set(&root, errors),
+        "statefulsets.apps" => workload::stateful_set(&root, errors),
+        "controllerrevisions.apps" => workload_revision(&root, errors),
+        "jobs.batch" => batch::job(&root, errors),
+        "cronjobs.batch" => batch::cron_job(&root, old, errors),
+        "persistentvolumes" => claim::volume(&root, errors),
+        "persistentvolumeclaims" => claim::spec(&root.field("spec"), errors),
+        "nodes" => cluster::node(&root, errors),
+        "services" => network::service(&root, errors),
+        "configmaps" | "secrets" | "serviceaccounts" | "resourcequotas" | "limitranges" | "endpoints"
+        | "events" => {
+            configuration::validate(resource, &root, errors);
+        }
+        DEFINITIONS => errors.add(crd::check(object)),
+        name if name.ends_with("networking.k8s.io") || name.ends_with("discovery.k8s.io") => {
+            network::validate(resource, &root, errors);
+        }
+        name if name.ends_with("storage.k8s.io") => storage::validate(resource, &root, errors),
+        name if name.ends_with("rbac.authorization.k8s.io") => access::validate(resource, &root, errors),
+        _ => cluster::validate(resource, &root, errors),
+    }
+    if let Some(old) = old {
+        update(resource, object, old, errors);
+    }
+}
+
+fn workload_revision(revision: &Place<'_, '_>, errors: &mut Errors) {
+    let data = revision.field("data");
+    if !data.is_set() {
+        errors.push(data.required("data is mandatory"));
+    }
+    errors.not_negative(&revision.field("revision"));
+}
+
+/// Fields that cannot change once they are set, by resource.
+const IMMUTABLE: &[(&str, &[&str])] = &[
+    ("deployments.apps", &["spec.selector"]),
+    ("replicasets.apps", &["spec.selector"]),
+    ("daemonsets.apps", &["spec.selector"]),
+    ("priorityclasses.scheduling.k8s.io", &["preemptionPolicy"]),
+    ("volumeattachments.storage.k8s.io", &["spec"]),
+    ("csistoragecapacities.storage.k8s.io", &["nodeTopology", "storageClassName"]),
+    ("endpointslices.discovery.k8s.io", &["addressType"]),
+    ("resourceclaims.resource.k8s.io", &["spec"]),
+    ("resourceclaimtemplates.resource.k8s.io", &["spec"]),
+    ("controllerrevisions.apps", &["data"]),
+];
+
+fn update(resource: &str, new: &Value, old: &Value, errors: &mut Errors) {
+    let (after, before) = (Place::root("", new), Place::root("", old));
+    let paths = IMMUTABLE.iter().find(|(name, _)| *name == resource).map_or(&[][..], |(_, paths)| paths);
+    for path in paths {
+        match path.split_once('.') {
+            Some((outer, inner)) => {
+                let (now, then) = (after.field(outer), before.field(outer));
+                errors.immutable(&now.field(inner), &then.field(inner));
+            }
+            None => errors.immutable(&after.field(path), &before.field(path)),
+        }
+    }
+    match resource {
+        "pods" => pod::update(new, old, errors),
+        "statefulsets.apps" => workload::stateful_set_update(new, old, errors),
+        "jobs.batch" => batch::job_update(new, old, errors),
+        "persistentvolumeclaims" => claim::update(new, old, errors),
+        "nodes" => cluster::node_update(new, old, errors),
+        "secrets" | "configmaps" => configuration::update(resource, new, old, errors),
+        "services" => network::service_update(new, old, errors),
+        "storageclasses.storage.k8s.io" => storage::class_update(new, old, errors),
+        "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io"
+            if old["roleRef"] != new["roleRef"] =>
+        {
+            errors.push(after.field("roleRef").invalid("cannot change roleRef"));
+        }
+        "priorityclasses.scheduling.k8s.io" if old["value"] != new["value"] => {
+            errors.push(after.field("value").forbidden("may not be changed in an update."));
+        }
+        DEFINITIONS => crd_update(&after, &before, errors),
+        _ => {}
+    }
+}
+
+fn crd_update(after: &Place<'_, '_>, before: &Place<'_, '_>, errors: &mut Errors) {
+    let (now, then) = (after.field("spec"), before.field("spec"));
+    for name in ["group", "scope"] {
+        errors.immutable(&now.field(name), &then.field(name));
+    }
+    let (names, old_names) = (now.field("names"), then.field("names"));
+    for name in ["kind", "plural"] {
+        errors.immutable(&names.field(name), &old_names.field(name));
+    }
+}

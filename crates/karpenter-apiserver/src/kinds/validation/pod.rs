@@ -1,0 +1,322 @@
+//! Rules of pod specs, wherever they stand.
+
+use serde_json::{Value, json};
+
+use super::container::{self, Pod};
+use super::scheduling;
+use super::volume;
+use crate::error::FieldError;
+use crate::kinds::place::{Errors, Place};
+use crate::kinds::{format, metadata};
+
+/// Checks a pod template: labels, annotations and spec.
+pub(super) fn template(template: &Place<'_, '_>, errors: &mut Errors) {
+    let metadata_place = template.field("metadata");
+    metadata::labels(&metadata_place.field("labels"), errors);
+    metadata::annotations(&metadata_place.field("annotations"), errors);
+    spec(&template.field("spec"), "", false, errors);
+}
+
+/// Checks a pod spec; `name` is the pod's own, empty in templates.
+pub(super) fn spec(spec: &Place<'_, '_>, name: &str, is_pod: bool, errors: &mut Errors) {
+    let grace = spec.field("terminationGracePeriodSeconds");
+    if !grace.is_set() {
+        errors.push(grace.required(""));
+    }
+    let volumes = volume::volumes(&spec.field("volumes"), name, errors);
+    let pod = Pod {
+        volumes: &volumes,
+        restart_policy: spec.field("restartPolicy").text(),
+        grace_period: grace.number().unwrap_or(0),
+    };
+    let regular = spec.field("containers");
+    container::containers(&regular, pod, errors);
+    container::init_containers(&spec.field("initContainers"), &regular, pod, errors);
+    if spec.field("hostNetwork").flag() {
+        host_network(spec, is_pod, errors);
+    }
+    errors.one_of(&spec.field("restartPolicy"), &["Always", "OnFailure", "Never"]);
+    let dns = spec.field("dnsPolicy");
+    errors.one_of(&dns, &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]);
+    metadata::labels(&spec.field("nodeSelector"), errors);
+    security_context(spec, errors);
+    scheduling::affinity(&spec.field("affinity"), errors);
+    dns_config(&spec.field("dnsConfig"), dns.text(), errors);
+    for gate in spec.field("readinessGates").items() {
+        let kind = gate.field("conditionType");
+        errors.form(&kind, format::label_key(kind.text()));
+    }
+    scheduling_gates(&spec.field("schedulingGates"), errors);
+    scheduling::spread_constraints(&spec.field("topologySpreadConstraints"), errors);
+    names(spec, errors);
+    scheduling::tolerations(&spec.field("tolerations"), errors);
+    host_aliases(&spec.field("hostAliases"), errors);
+    let preemption = spec.field("preemptionPolicy");
+    if preemption.is_set() {
+        errors.one_of(&preemption, &["PreemptLowerPriority", "Never"]);
+    }
+    for (name, amount) in spec.field("overhead").entries() {
+        super::resources::amount(&amount, name, errors);
+    }
+    let os = spec.field("os");
+    if os.is_set() {
+        errors.one_of(&os.field("name"), &["linux", "windows"]);
+    }
+}
+
+fn host_network(spec: &Place<'_, '_>, is_pod: bool, errors: &mut Errors) {
+    for container in spec.field("containers").items() {
+        for port in container.field("ports").items() {
+            let (host, own) = (port.field("hostPort"), port.field("containerPort"));
+            let (from, to) = (host.number().unwrap_or(0), own.number().unwrap_or(0));
+            if (is_pod || from != 0) && from != to {
+                let rule = "must match `containerPort` when `hostNetwork` is true";
+                errors.push(host.invalid_value(&json!(from), rule));
+            }
+        }
+    }
+}
+
+fn security_context(spec: &Place<'_, '_>, errors: &mut Errors) {
+    let context = spec.field("securityContext");
+    let id_max = i64::from(i32::MAX);
+    for name in ["fsGroup", "runAsUser", "runAsGroup"] {
+        let id = context.field(name);
+        if let Some(number) = id.number() {
+            errors.form(&id, format::in_range(number, 0, id_max));
+        }
+    }
+    for group in context.field("supplementalGroups").items() {
+        errors.form(&group, format::in_range(group.number().unwrap_or(0), 0, id_max));
+    }
+    if spec.field("shareProcessNamespace").flag() && spec.field("hostPID").flag() {
+        let rule = "ShareProcessNamespace and HostPID cannot both be enabled";
+        errors.push(context.field("shareProcessNamespace").invalid_value(&json!(true), rule));
+    }
+    sysctls(&context.field("sysctls"), errors);
+    errors.one_of_or_none(&context.field("fsGroupChangePolicy"), &["Always", "OnRootMismatch"]);
+    errors.one_of_or_none(&context.field("supplementalGroupsPolicy"), &["Merge", "Strict"]);
+    errors.one_of_or_none(&context.field("seLinuxChangePolicy"), &["MountOption", "Recursive"]);
+}
+
+fn sysctls(list: &Place<'_, '_>, errors: &mut Errors) {
+    const EXPRESSION: &str = "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
+    let mut seen = Vec::new();
+    for sysctl in list.items() {
+        let name = sysctl.field("name");
+        let part = |part: &str| {
+            let bytes = part.as_bytes();
+            let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+            bytes.first().copied().is_some_and(edge)
+                && bytes.last().copied().is_some_and(edge)
+                && bytes.iter().all(|byte| edge(*byte) || b"-_".contains(byte))
+        };
+        if name.text().is_empty() {
+            errors.push(name.required(""));
+        } else if name.text().len() > 253 || !name.text().split(['.', '/']).all(part) {
+            let rule = format!("must have at most 253 characters and match regex {EXPRESSION}");
+            errors.push(name.invalid(rule));
+        } else if seen.contains(&name.text()) {
+            errors.push(name.duplicate());
+        }
+        seen.push(name.text());
+    }
+}
+
+fn dns_config(config: &Place<'_, '_>, policy: &str, errors: &mut Errors) {
+    let servers = config.field("nameservers");
+    if policy == "None" {
+        if !config.is_set() {
+            errors.push(config.required("must provide `dnsConfig` when `dnsPolicy` is None"));
+            return;
+        }
+        if servers.len() == 0 {
+            let rule = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+            errors.push(servers.required(rule));
+            return;
+        }
+    }
+    if servers.len() > 3 {
+        errors.push(servers.invalid("must not have more than 3 nameservers"));
+    }
+    for server in servers.items() {
+        ip_address(&server, errors);
+    }
+    let searches = config.field("searches");
+    if searches.len() > 32 {
+        errors.push(searches.invalid("must not have more than 32 search paths"));
+    }
+    for search in searches.items() {
+        let text = search.text().strip_suffix('.').filter(|text| !text.is_empty()).unwrap_or(search.text());
+        if text != "." {
+            for rule in underscore_subdomain(text) {
+                errors.push(search.invalid_value(&json!(text), rule));
+            }
+        }
+    }
+    for option in config.field("options").items() {
+        if option.field("name").text().is_empty() {
+            errors.push(option.required("must not be empty"));
+        }
+    }
+}
+
+/// A subdomain in which parts may have underscores.
+fn underscore_subdomain(text: &str) -> Vec<String> {
+    let plain = text.split('.').map(|part| part.strip_prefix('_').unwrap_or(part).replace('_', "-"));
+    if format::dns_subdomain(&plain.collect::<Vec<_>>().join(".")).is_empty() {
+        return Vec::new();
+    }
+    let sentence = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and \
+                    must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+                    '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
+    vec![sentence.to_owned()]
+}
+
+/// Checks an address in one of the older fields, which take leading zeros.
+pub(super) fn ip_address(place: &Place<'_, '_>, errors: &mut Errors) {
+    let text = place.text();
+    let lenient: Vec<String> = text
+        .split('.')
+        .map(|part| {
+            let trimmed = part.trim_start_matches('0');
+            if trimmed.is_empty() && !part.is_empty() { "0".to_owned() } else { trimmed.to_owned() }
+        })
+        .collect();
+    if text.parse::<std::net::IpAddr>().is_err() && lenient.join(".").parse::<std::net::Ipv4Addr>().is_err() {
+        let rule = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        errors.push(place.invalid_value(&json!(text), rule));
+    }
+}
+
+fn scheduling_gates(gates: &Place<'_, '_>, errors: &mut Errors) {
+    let mut seen = Vec::new();
+    for gate in gates.items() {
+        let name = gate.field("name").text();
+        for rule in format::label_key(name) {
+            errors.push(gate.invalid_value(&json!(name), rule));
+        }
+        if seen.contains(&name) {
+            errors.push(FieldError::duplicate(gate.path(), &json!(name)));
+        }
+        seen.push(name);
+    }
+}
+
+fn names(spec: &Place<'_, '_>, errors: &mut Errors) {
+    for name in ["serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"] {
+        let place = spec.field(name);
+        if !place.text().is_empty() || (name == "runtimeClassName" && place.is_set()) {
+            errors.form(&place, format::dns_subdomain(place.text()));
+        }
+    }
+    for name in ["hostname", "subdomain"] {
+        let place = spec.field(name);
+        if !place.text().is_empty() {
+            errors.form(&place, format::dns_label(place.text()));
+        }
+    }
+    let deadline = spec.field("activeDeadlineSeconds");
+    if let Some(number) = deadline.number() {
+        errors.form(&deadline, format::in_range(number, 1, i64::from(i32::MAX)));
+    }
+}
+
+fn host_aliases(list: &Place<'_, '_>, errors: &mut Errors) {
+    for alias in list.items() {
+        ip_address(&alias.field("ip"), errors);
+        for name in alias.field("hostnames").items() {
+            errors.form(&name, format::dns_subdomain(name.text()));
+        }
+    }
+}
+
+/// What a change of a pod may not touch.
+pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
+    let (root, before) = (Place::root("", new), Place::root("", old));
+    let (after, was) = (root.field("spec"), before.field("spec"));
+    for list in ["containers", "initContainers"] {
+        let (now, then) = (after.field(list), was.field(list));
+        if now.len() != then.len() {
+            errors.push(now.forbidden("pod updates may not add or remove containers"));
+            return;
+        }
+    }
+    let deadline = after.field("activeDeadlineSeconds");
+    deadline_update(&deadline, &was.field("activeDeadlineSeconds"), errors);
+    tolerations_update(&after.field("tolerations"), &was.field("tolerations"), errors);
+    let held = was.field("schedulingGates").len() > 0;
+    let known =
+        |gate: &Value| old["spec"]["schedulingGates"].as_array().is_some_and(|gates| gates.contains(gate));
+    let gates = after.field("schedulingGates");
+    let added: Vec<&str> =
+        gates.items().filter(|gate| !known(gate.value)).map(|gate| gate.field("name").text()).collect();
+    if let Some(first) = added.first() {
+        let rule = format!("only deletion is allowed, but found new scheduling gate '{first}'");
+        errors.push(gates.forbidden(&rule));
+    }
+    fixed_part(new, old, held, errors);
+}
+
+fn deadline_update(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
+    match (new.number(), old.number()) {
+        (Some(now), Some(then)) if now > then => {
+            errors.push(new.invalid(format!("must be less than or equal to previous value {then}")));
+        }
+        (None, Some(_)) => {
+            errors.push(
+                new.invalid_value(&Value::Null, "must not update from a positive integer to nil value"),
+            );
+        }
+        _ => {}
+    }
+}
+
+fn tolerations_update(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
+    let without_time = |toleration: &Value| {
+        let mut toleration = toleration.clone();
+        toleration.as_object_mut().map(|fields| fields.remove("tolerationSeconds"));
+        toleration
+    };
+    let kept = |wanted: &Value| {
+        new.value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|toleration| without_time(toleration) == without_time(wanted))
+    };
+    if old.value.as_array().into_iter().flatten().any(|toleration| !kept(toleration)) {
+        let rule = "existing toleration can not be modified except its tolerationSeconds";
+        errors.push(new.forbidden(rule));
+    }
+}
+
+fn fixed_part(new: &Value, old: &Value, gated: bool, errors: &mut Errors) {
+    let fixed = |pod: &Value| {
+        let mut spec = pod["spec"].clone();
+        for list in ["containers", "initContainers"] {
+            for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+                container.as_object_mut().map(|container| container.remove("image"));
+            }
+        }
+        if let Some(fields) = spec.as_object_mut() {
+            for name in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
+                fields.remove(name);
+            }
+            if gated {
+                // Gated pods may still be narrowed.
+                for name in ["nodeSelector", "affinity"] {
+                    fields.remove(name);
+                }
+            }
+        }
+        spec
+    };
+    if fixed(new) != fixed(old) {
+        let rule = "pod updates may not change fields other than `spec.containers[*].image`,\
+                    `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to \
+                    existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously \
+                    negative)";
+        errors.push(FieldError::forbidden("spec", rule));
+    }
+}

@@ -1,0 +1,169 @@
+//! Rules of resource names, quantities, requests and limits.
+
+use karpenter_quantity::Quantity;
+use serde_json::{Value, json};
+
+use crate::kinds::format;
+use crate::kinds::place::{Errors, Place};
+
+const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// Reads a quantity that decoding has found to be one.
+pub(super) fn quantity(value: &Value) -> Quantity {
+    value.as_str().and_then(|text| text.parse().ok()).unwrap_or(Quantity::from_units(0))
+}
+
+/// Whether a resource name is one of Kubernetes' own.
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.split('/').next().is_some_and(|domain| domain.contains("kubernetes.io"))
+}
+
+fn is_huge_page(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
+
+fn is_standard_in_container(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_page(name)
+}
+
+fn is_standard(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "requests.cpu",
+        "requests.memory",
+        "requests.ephemeral-storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "persistentvolumeclaims",
+        "configmaps",
+        "services.nodeports",
+        "services.loadbalancers",
+        "storage",
+        "requests.storage",
+    ];
+    NAMES.contains(&name) || is_huge_page(name) || name.starts_with("requests.hugepages-")
+}
+
+fn is_extended(name: &str) -> bool {
+    !is_native(name)
+        && !name.starts_with("requests.")
+        && format::label_key(&format!("requests.{name}")).is_empty()
+}
+
+/// Whether less may be asked for than is allowed.
+fn may_overcommit(name: &str) -> bool {
+    is_native(name) && !is_huge_page(name)
+}
+
+fn resource_name(place: &Place<'_, '_>, name: &str, errors: &mut Errors) -> bool {
+    let wrong = format::label_key(name);
+    let good = wrong.is_empty();
+    for rule in wrong {
+        errors.push(place.invalid_value(&json!(name), rule));
+    }
+    if good && !name.contains('/') && !is_standard(name) {
+        errors.push(place.invalid_value(&json!(name), "must be a standard resource type or fully qualified"));
+    }
+    good
+}
+
+fn container_resource_name(place: &Place<'_, '_>, name: &str, errors: &mut Errors) {
+    resource_name(place, name, errors);
+    if !name.contains('/') {
+        if !is_standard_in_container(name) {
+            errors.push(place.invalid_value(&json!(name), "must be a standard resource for containers"));
+        }
+    } else if !is_native(name) && !is_extended(name) {
+        errors.push(place.invalid_value(&json!(name), "doesn't follow extended resource name standard"));
+    }
+}
+
+/// Checks a quantity: not negative, and whole where parts make no sense.
+pub(super) fn amount(place: &Place<'_, '_>, name: &str, errors: &mut Errors) {
+    let amount = quantity(place.value);
+    if amount.is_negative() {
+        errors.push(place.invalid(NOT_NEGATIVE));
+    }
+    let whole = is_extended(name)
+        || matches!(
+            name,
+            "pods"
+                | "resourcequotas"
+                | "services"
+                | "replicationcontrollers"
+                | "secrets"
+                | "configmaps"
+                | "persistentvolumeclaims"
+                | "services.nodeports"
+                | "services.loadbalancers"
+        );
+    if whole && amount.ceil_milli() % 1000 != 0 {
+        errors.push(place.invalid("must be an integer"));
+    }
+}
+
+/// Checks the requests and limits of a container.
+pub(super) fn of_container(resources: &Place<'_, '_>, errors: &mut Errors) {
+    let (limits, requests) = (resources.field("limits"), resources.field("requests"));
+    for (name, limit) in limits.entries() {
+        container_resource_name(&limit, name, errors);
+        amount(&limit, name, errors);
+    }
+    for (name, request) in requests.entries() {
+        container_resource_name(&request, name, errors);
+        amount(&request, name, errors);
+        match limits.value.get(name) {
+            Some(limit) => {
+                let (asked, allowed) = (quantity(request.value), quantity(limit));
+                let shown = limit.as_str().unwrap_or_default();
+                if asked != allowed && !may_overcommit(name) {
+                    let rule = format!("must be equal to {name} limit of {shown}");
+                    errors.push(requests.invalid_value(request.value, rule));
+                } else if asked > allowed {
+                    let rule = format!("must be less than or equal to {name} limit of {shown}");
+                    errors.push(requests.invalid_value(request.value, rule));
+                }
+            }
+            None if !may_overcommit(name) => {
+                errors.push(limits.required("Limit must be set for non overcommitable resources"));
+            }
+            None => {}
+        }
+    }
+    let has = |wanted: fn(&str) -> bool| {
+        [&limits, &requests].iter().any(|list| list.entries().any(|(name, _)| wanted(name)))
+    };
+    if has(is_huge_page) && !has(|name| matches!(name, "cpu" | "memory")) {
+        errors.push(resources.forbidden("HugePages require cpu or memory"));
+    }
+}
+
+/// Checks a list of resources such as a quota's.
+pub(super) fn quota(list: &Place<'_, '_>, errors: &mut Errors) {
+    for (name, value) in list.entries() {
+        if resource_name(&value, name, errors) && !name.contains('/') && !is_quota_standard(name) {
+            errors.push(value.invalid_value(&json!(name), "must be a standard resource for quota"));
+        }
+        amount(&value, name, errors);
+    }
+}
+
+fn is_quota_standard(name: &str) -> bool {
+    is_standard(name) || name.starts_with("count/") || name.contains(".storageclass.storage.k8s.io/")
+}
+
+/// Checks the resources of a node.
+pub(super) fn node_list(list: &Place<'_, '_>, errors: &mut Errors) {
+    for (name, value) in list.entries() {
+        resource_name(&value, name, errors);
+        amount(&value, name, errors);
+    }
+}

@@ -1,0 +1,169 @@
+//! Rules of the kinds around storage.
+
+use serde_json::{Value, json};
+
+use super::resources::quantity;
+use super::{scheduling, volume};
+use crate::error::FieldError;
+use crate::kinds::format;
+use crate::kinds::place::{Errors, Place};
+
+pub(super) fn validate(resource: &str, object: &Place<'_, '_>, errors: &mut Errors) {
+    match resource {
+        "storageclasses.storage.k8s.io" => class(object, errors),
+        "volumeattachments.storage.k8s.io" => attachment(&object.field("spec"), errors),
+        "csinodes.storage.k8s.io" => node(&object.field("spec"), errors),
+        "csidrivers.storage.k8s.io" => driver(&object.field("spec"), errors),
+        "csistoragecapacities.storage.k8s.io" => capacity(object, errors),
+        _ => {}
+    }
+}
+
+fn class(class: &Place<'_, '_>, errors: &mut Errors) {
+    let provisioner = class.field("provisioner");
+    if provisioner.text().is_empty() {
+        errors.push(provisioner.required(""));
+    } else {
+        for rule in format::label_key(&provisioner.text().to_lowercase()) {
+            errors.push(provisioner.invalid(rule));
+        }
+    }
+    let parameters = class.field("parameters");
+    for (key, _) in parameters.entries() {
+        if key.is_empty() {
+            errors.push(parameters.invalid_value(&json!(key), "field can not be empty."));
+        }
+    }
+    let policy = class.field("reclaimPolicy");
+    if !policy.text().is_empty() && !matches!(policy.text(), "Delete" | "Retain") {
+        errors.push(policy.unsupported(&["Delete", "Retain"]));
+    }
+    let mode = class.field("volumeBindingMode");
+    if mode.is_set() {
+        if !matches!(mode.text(), "Immediate" | "WaitForFirstConsumer") {
+            errors.push(mode.unsupported(&["Immediate", "WaitForFirstConsumer"]));
+        }
+    } else {
+        errors.push(mode.required(""));
+    }
+    for term in class.field("allowedTopologies").items() {
+        for expression in term.field("matchLabelExpressions").items() {
+            let values = expression.field("values");
+            if values.len() == 0 {
+                errors.push(values.required(""));
+            }
+            let mut seen = Vec::new();
+            for value in values.items() {
+                errors.form(&value, format::label_value(value.text()));
+                if seen.contains(&value.text()) {
+                    errors.push(value.duplicate());
+                }
+                seen.push(value.text());
+            }
+            let key = expression.field("key");
+            errors.form(&key, format::label_key(key.text()));
+        }
+    }
+}
+
+pub(super) fn class_update(new: &Value, old: &Value, errors: &mut Errors) {
+    for name in ["parameters", "provisioner", "reclaimPolicy"] {
+        if old.get(name) != new.get(name) {
+            let rule = format!("updates to {name} are forbidden.");
+            errors.push(FieldError::forbidden(name, &rule));
+        }
+    }
+    let (after, before) = (Place::root("", new), Place::root("", old));
+    errors.immutable(&after.field("volumeBindingMode"), &before.field("volumeBindingMode"));
+}
+
+fn attachment(spec: &Place<'_, '_>, errors: &mut Errors) {
+    let attacher = spec.field("attacher");
+    if attacher.text().is_empty() {
+        errors.push(attacher.required(""));
+    } else {
+        for rule in format::label_key(&attacher.text().to_lowercase()) {
+            errors.push(attacher.invalid(rule));
+        }
+        volume::driver_name(&attacher, errors);
+    }
+    let source = spec.field("source");
+    let (name, inline) = (source.field("persistentVolumeName"), source.field("inlineVolumeSpec"));
+    match (name.is_set(), inline.is_set()) {
+        (false, false) => {
+            errors.push(
+                source.required("must specify exactly one of inlineVolumeSpec and persistentVolumeName"),
+            );
+        }
+        (true, true) => {
+            let rule = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+            errors.push(source.forbidden(rule));
+        }
+        (true, false) => {
+            if name.text().is_empty() {
+                errors.push(name.required("must specify non empty persistentVolumeName"));
+            } else {
+                errors.form(&name, format::dns_subdomain(name.text()));
+            }
+        }
+        (false, true) => {}
+    }
+    let node = spec.field("nodeName");
+    errors.form(&node, format::dns_subdomain(node.text()));
+}
+
+fn node(spec: &Place<'_, '_>, errors: &mut Errors) {
+    let mut names = Vec::new();
+    for driver in spec.field("drivers").items() {
+        let name = driver.field("name");
+        volume::driver_name(&name, errors);
+        let id = driver.field("nodeID");
+        if id.text().is_empty() {
+            errors.push(id.required(""));
+        } else if id.text().len() > 256 {
+            errors.push(FieldError::too_long(id.path(), 256));
+        }
+        let count = driver.field("allocatable");
+        errors.not_negative(&count.field("count"));
+        let mut keys = Vec::new();
+        let list = driver.field("topologyKeys");
+        for key in list.items() {
+            if key.text().is_empty() {
+                errors.push(list.required(""));
+            }
+            if keys.contains(&key.text()) {
+                errors.push(FieldError::duplicate(list.path(), key.value));
+            }
+            keys.push(key.text());
+            for rule in format::label_key(key.text()) {
+                errors.push(list.invalid_value(key.value, rule));
+            }
+        }
+        if names.contains(&name.text()) {
+            errors.push(name.duplicate());
+        }
+        names.push(name.text());
+    }
+}
+
+fn driver(spec: &Place<'_, '_>, errors: &mut Errors) {
+    errors.one_of_or_none(&spec.field("fsGroupPolicy"), &["ReadWriteOnceWithFSType", "File", "None"]);
+    for mode in spec.field("volumeLifecycleModes").items() {
+        if !matches!(mode.text(), "Persistent" | "Ephemeral") {
+            let path = spec.field("volumeLifecycleModes").path();
+            errors.push(FieldError::unsupported(path, mode.value, &["Ephemeral", "Persistent"]));
+        }
+    }
+}
+
+fn capacity(object: &Place<'_, '_>, errors: &mut Errors) {
+    let class = object.field("storageClassName");
+    errors.form(&class, format::dns_subdomain(class.text()));
+    for name in ["capacity", "maximumVolumeSize"] {
+        let amount = object.field(name);
+        if amount.is_set() && quantity(amount.value).is_negative() {
+            errors.push(amount.invalid("must be greater than or equal to 0"));
+        }
+    }
+    scheduling::label_selector(&object.field("nodeTopology"), errors);
+}
