@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use karpenter_api::Provider;
 
 use crate::apiserver::ApiserverArguments;
+use crate::controller::ControllerArguments;
 use crate::local::LocalArguments;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KARPENTER_COMMIT"), ")");
@@ -26,7 +27,8 @@ Try it without a cluster:
   karpenter solve --explain scenario.json    which nodes would be created for these pods, and why
 
 Prepare a cluster:
-  karpenter crds | kubectl apply --server-side -f -
+  karpenter crds --provider kwok | kubectl apply --server-side -f -
+  karpenter controller --provider kwok
 
 Have a Kubernetes API in a second:
   karpenter apiserver --data-dir ./cluster
@@ -49,6 +51,13 @@ pub(crate) enum Command {
     /// Without a provider they admit the labels of every provider. With one, labels of its domain that it does not define
     /// are refused when an object is applied, which catches misspelt labels early.
     Crds(CrdsArguments),
+    /// Run the controllers on a cluster
+    ///
+    /// The cluster is the kubeconfig's, or the one whose pod this is. The CRDs must be installed: see karpenter crds. Of several
+    /// replicas one acts at a time; the others watch and take over when it stops.
+    ///
+    /// Ends on Ctrl-C or SIGTERM.
+    Controller(ControllerArguments),
     /// Run a whole cluster in this process: Kubernetes API, scheduler, kubelets, Karpenter, and machines on paper
     ///
     /// Nothing needs to be installed and nothing outside is touched. Use it with kubectl as any cluster: pods that have no

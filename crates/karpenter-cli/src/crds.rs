@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use karpenter_api::crd::crds_yaml;
-use karpenter_api::{LabelRules, crds};
+use karpenter_api::{LabelRules, Provider, crds};
 
 use crate::arguments::CrdsArguments;
 
@@ -14,5 +14,9 @@ pub(crate) fn run(arguments: &CrdsArguments) -> anyhow::Result<ExitCode> {
     } else {
         LabelRules::for_providers(&arguments.providers)
     };
-    crate::print(crds_yaml(&crds(&rules)).as_bytes())
+    let mut definitions = crds(&rules);
+    if arguments.providers.contains(&Provider::Kwok) {
+        definitions.push(karpenter_kwok::definition());
+    }
+    crate::print(crds_yaml(&definitions).as_bytes())
 }

@@ -4,6 +4,7 @@
 
 mod apiserver;
 mod arguments;
+mod controller;
 mod crds;
 mod explain;
 mod local;
@@ -21,11 +22,12 @@ use arguments::{Arguments, Command};
 const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(command_line());
     let finished = match arguments.command {
         Command::Solve(arguments) => solve::run(&arguments),
         Command::Crds(arguments) => crds::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(&arguments),
+        Command::Controller(arguments) => controller::run(&arguments),
         Command::Local(arguments) => local::run(arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -41,6 +43,16 @@ fn main() -> ExitCode {
         eprintln!("karpenter: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// The words of the command line; the controller's flags may be written as Go's.
+fn command_line() -> Vec<String> {
+    let words: Vec<String> = std::env::args().collect();
+    if words.get(1).is_some_and(|command| command == "controller") {
+        words.into_iter().map(controller::with_two_dashes).collect()
+    } else {
+        words
+    }
 }
 
 /// Writes a whole document to standard output.

@@ -9,7 +9,7 @@ use karpenter_api::LabelRules;
 use karpenter_api::annotations::{BUFFER_FAKE_POD, DISRUPTION_COST, DO_NOT_DISRUPT, POD_DELETION_COST};
 use karpenter_core::cluster;
 use karpenter_kube::Interner;
-use karpenter_kube::pod::{is_provisionable, pod, refusal};
+use karpenter_kube::pod::{awaits_scheduler, is_provisionable, pod, refusal};
 
 /// Annotations of pods that mean something here.
 const KEPT_ANNOTATIONS: &[&str] = &[BUFFER_FAKE_POD, DISRUPTION_COST, DO_NOT_DISRUPT, POD_DELETION_COST];
@@ -28,6 +28,10 @@ pub struct ObservedPod {
     pub node: Option<Arc<str>>,
     /// Whether it waits for a node that Karpenter should provide.
     pub provisionable: bool,
+    /// Whether its scheduler has yet to look at it.
+    pub awaits_scheduler: bool,
+    /// The scheduler that is to place it.
+    pub scheduler: Arc<str>,
     /// Why Karpenter will not provide for it although it waits.
     pub refusal: Option<String>,
     /// When it started.
@@ -93,12 +97,16 @@ impl PodObserver {
         let spec = object.spec.as_ref();
         let node = spec.and_then(|spec| spec.node_name.as_deref()).filter(|name| !name.is_empty());
         let provisionable = is_provisionable(&object);
+        let awaits_scheduler = awaits_scheduler(&object);
+        let waits = provisionable || awaits_scheduler;
         let class = spec.and_then(|spec| spec.priority_class_name.as_deref()).unwrap_or_default();
         ObservedPod {
             pod: converted.map(Arc::new).map_err(|error| error.to_string()),
             node: node.map(|name| interner.string(name)),
             provisionable,
-            refusal: if provisionable { spec.and_then(|spec| refusal(spec, &self.rules)) } else { None },
+            awaits_scheduler,
+            scheduler: interner.string(scheduler(&object)),
+            refusal: if waits { spec.and_then(|spec| refusal(spec, &self.rules)) } else { None },
             started: object.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
             deletion: object.metadata.deletion_timestamp.as_ref().map(|time| time.0),
             grace_seconds: spec
@@ -108,6 +116,10 @@ impl PodObserver {
             metadata: trimmed(object.metadata),
         }
     }
+}
+
+fn scheduler(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|spec| spec.scheduler_name.as_deref()).unwrap_or("default-scheduler")
 }
 
 /// Only what identifies the pod, and the annotations that mean something here. Labels are in the core's pod.

@@ -52,6 +52,16 @@ pub struct State {
     daemon_sets: BTreeMap<Key, karpenter_core::cluster::DaemonSet>,
     budgets: BTreeMap<Key, karpenter_core::cluster::DisruptionBudget>,
     pods_on: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    /// Pods their scheduler has yet to look at.
+    unlooked_at: BTreeMap<Key, Unscheduled>,
+    /// How many pods each scheduler has given up on.
+    given_up: BTreeMap<Arc<str>, usize>,
+}
+
+/// A pod nobody has tried to place yet, and whose business that is.
+struct Unscheduled {
+    pod: Arc<karpenter_core::cluster::Pod>,
+    scheduler: Arc<str>,
 }
 
 impl State {
@@ -73,6 +83,8 @@ impl State {
             daemon_sets: BTreeMap::new(),
             budgets: BTreeMap::new(),
             pods_on: BTreeMap::new(),
+            unlooked_at: BTreeMap::new(),
+            given_up: BTreeMap::new(),
         }
     }
 
@@ -82,6 +94,13 @@ impl State {
         snapshot.daemon_sets = self.daemon_sets.values().cloned().collect();
         snapshot.disruption_budgets = self.budgets.values().cloned().collect();
         snapshot
+    }
+
+    /// Pods behind those their scheduler has given up on: it will give up on them as well, unless they fit somewhere, which the
+    /// plan sees for itself. To plan for them now saves the time it takes to look at each.
+    pub fn next_in_line(&self) -> impl Iterator<Item = &Arc<karpenter_core::cluster::Pod>> {
+        let behind = |waiting: &&Unscheduled| self.given_up.contains_key(&waiting.scheduler);
+        self.unlooked_at.values().filter(behind).map(|waiting| &waiting.pod)
     }
 
     /// Claims that have been created and not launched yet.
@@ -146,7 +165,18 @@ impl State {
         if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid() != old.uid())) {
             self.cluster.apply(Event::PodGone { uid: gone.uid().into() });
         }
+        if let Some(old) = old.filter(|old| old.provisionable) {
+            self.count_given_up(&old.scheduler, -1);
+        }
+        self.unlooked_at.remove(key);
         let Some(new) = new else { return };
+        if new.provisionable {
+            self.count_given_up(&new.scheduler, 1);
+        }
+        if let (Ok(pod), true, None) = (&new.pod, new.awaits_scheduler, &new.refusal) {
+            let waiting = Unscheduled { pod: pod.clone(), scheduler: new.scheduler.clone() };
+            self.unlooked_at.insert(key.clone(), waiting);
+        }
         if let Some(node) = &new.node {
             self.pods_on.entry(node.clone()).or_default().insert(key.clone());
         }
@@ -158,6 +188,14 @@ impl State {
             _ => Event::PodGone { uid: new.uid().into() },
         };
         self.cluster.apply(event);
+    }
+
+    fn count_given_up(&mut self, scheduler: &Arc<str>, change: isize) {
+        let count = self.given_up.entry(scheduler.clone()).or_default();
+        *count = count.saturating_add_signed(change);
+        if *count == 0 {
+            self.given_up.remove(scheduler);
+        }
     }
 
     /// Files an object under its provider id and looks at both sides of that machine again.

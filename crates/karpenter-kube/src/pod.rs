@@ -150,6 +150,19 @@ pub fn is_provisionable(object: &kube::Pod) -> bool {
         && !matches!(owner(object), PodOwner::DaemonSet | PodOwner::Node)
 }
 
+/// Whether the pod's scheduler has yet to look at it.
+pub fn awaits_scheduler(object: &kube::Pod) -> bool {
+    let spec = object.spec.as_ref();
+    let gated = spec.and_then(|spec| spec.scheduling_gates.as_ref()).is_some_and(|gates| !gates.is_empty());
+    let bound = spec.and_then(|spec| spec.node_name.as_ref()).is_some_and(|name| !name.is_empty());
+    let conditions = object.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let looked_at = conditions.into_iter().flatten().any(|condition| condition.type_ == "PodScheduled");
+    phase(object) == PodPhase::Pending
+        && object.metadata.deletion_timestamp.is_none()
+        && !(gated || bound || looked_at)
+        && !matches!(owner(object), PodOwner::DaemonSet | PodOwner::Node)
+}
+
 /// Whether the pod refuses voluntary disruption at `now`: for good, or for a while after its start.
 ///
 /// A duration that cannot be read, or is not positive, protects nothing.

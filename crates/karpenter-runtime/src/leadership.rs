@@ -125,7 +125,8 @@ impl Leadership {
         if holder.is_empty() || self.is_ours(found) {
             return false;
         }
-        let lasts = spec.and_then(|spec| spec.lease_duration_seconds).and_then(|secs| u64::try_from(secs).ok());
+        let lasts =
+            spec.and_then(|spec| spec.lease_duration_seconds).and_then(|secs| u64::try_from(secs).ok());
         let lasts = lasts.map_or(LASTS, Duration::from_secs);
         self.seen.as_ref().is_some_and(|(_, since)| since.elapsed() < lasts)
     }

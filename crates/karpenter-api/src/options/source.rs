@@ -137,6 +137,11 @@ impl<'e> Source<'e> {
         outcome.map_err(|problem| OptionError::Invalid { name, value: text, problem })
     }
 
+    /// Whether somebody gave the option, on the command line or in the environment.
+    pub fn is_given(&self, spec: &OptionSpec) -> bool {
+        self.flags.contains_key(spec.flag) || (self.env)(spec.env).is_some()
+    }
+
     /// Returns what was ignored.
     pub fn into_warnings(self) -> Vec<Warning> {
         self.warnings

@@ -91,7 +91,8 @@ async fn start(client: &Client, stop: watch::Receiver<bool>) -> anyhow::Result<(
     Ok((tokio::spawn(cluster.run(told(stop.clone()))), tokio::spawn(controllers.run(told(stop)))))
 }
 
-async fn told(mut stop: watch::Receiver<bool>) {
+/// Waits until told to stop.
+pub(crate) async fn told(mut stop: watch::Receiver<bool>) {
     // The sender is gone only when the program ends.
     let _ = stop.wait_for(|stop| *stop).await;
 }

@@ -17,32 +17,63 @@ pub struct BatchSettings {
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     settings: BatchSettings,
-    /// Something came, and it has not been timed yet.
+    /// A plan is wanted, and that has not been timed yet.
+    opened: bool,
+    /// Something came, and that has not been timed yet.
     stirred: bool,
+    /// When what had no place is to be looked at again, whatever comes.
+    again: Option<Timestamp>,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
+}
+
+/// What to do about a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Nothing: no plan is wanted.
+    Idly,
+    /// Look again after this long.
+    For(Duration),
+    /// Plan.
+    NoLonger,
 }
 
 impl Batch {
     /// An open batch: the first plan looks at whatever is there.
     pub(crate) fn new(settings: BatchSettings) -> Self {
-        Self { settings, stirred: true, first: None, last: None }
+        Self { settings, opened: true, stirred: true, again: None, first: None, last: None }
     }
 
-    /// Something came.
+    /// Something came that more may follow.
     pub(crate) fn stir(&mut self) {
         self.stirred = true;
     }
 
-    /// How long to wait from `now` before planning; none if it is time.
-    pub(crate) fn wait(&mut self, now: Timestamp) -> Option<Duration> {
+    /// A plan is wanted; nothing new came that it should wait for.
+    pub(crate) fn open(&mut self) {
+        self.opened = true;
+    }
+
+    /// A plan is wanted, but not before `wait` is over.
+    pub(crate) fn open_after(&mut self, now: Timestamp, wait: Duration) {
+        self.again = Some(until(now, wait));
+    }
+
+    /// How long to wait from `now` before planning.
+    pub(crate) fn wait(&mut self, now: Timestamp) -> Wait {
         if std::mem::take(&mut self.stirred) {
-            self.first.get_or_insert(now);
             self.last = Some(now);
+            self.first.get_or_insert(now);
         }
-        let idle = until(self.last?, self.settings.idle);
-        let longest = until(self.first?, self.settings.longest);
-        remaining(now, idle.min(longest))
+        if std::mem::take(&mut self.opened) {
+            self.first.get_or_insert(now);
+        }
+        let Some(first) = self.first else {
+            return self.again.map_or(Wait::Idly, |again| wait_until(now, again));
+        };
+        let quiet = self.last.map_or(now, |last| until(last, self.settings.idle));
+        let end = quiet.min(until(first, self.settings.longest));
+        wait_until(now, end)
     }
 
     /// How long, from `now`, the batch may go on waiting for something else; none if it has waited for `most`.
@@ -53,7 +84,7 @@ impl Batch {
     /// The plan is being made: what comes now belongs to the next.
     pub(crate) fn close(&mut self) {
         self.first = None;
-        self.last = None;
+        self.again = None;
     }
 }
 
@@ -61,6 +92,10 @@ fn until(start: Timestamp, wait: Duration) -> Timestamp {
     start
         .saturating_add(SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX))
         .unwrap_or(Timestamp::MAX)
+}
+
+fn wait_until(now: Timestamp, end: Timestamp) -> Wait {
+    remaining(now, end).map_or(Wait::NoLonger, Wait::For)
 }
 
 fn remaining(now: Timestamp, end: Timestamp) -> Option<Duration> {
@@ -75,19 +110,36 @@ mod tests {
         Timestamp::from_millisecond(millis).unwrap()
     }
 
+    fn millis(wait: u64) -> Wait {
+        Wait::For(Duration::from_millis(wait))
+    }
+
     #[test]
     fn a_batch_closes_when_it_is_quiet_or_old() {
         let settings = BatchSettings { idle: Duration::from_secs(1), longest: Duration::from_secs(3) };
         let mut batch = Batch::new(settings);
-        assert_eq!(batch.wait(at(0)), Some(Duration::from_secs(1)));
-        assert_eq!(batch.wait(at(1000)), None, "nothing came for a second");
+        assert_eq!(batch.wait(at(0)), millis(1000));
+        assert_eq!(batch.wait(at(1000)), Wait::NoLonger, "nothing came for a second");
         batch.close();
-        assert_eq!(batch.wait(at(2000)), None, "nothing has come since");
+        assert_eq!(batch.wait(at(2000)), Wait::Idly, "nothing has come since");
         for now in [5000, 5900, 6800, 7700] {
             batch.stir();
-            assert!(batch.wait(at(now)).is_some());
+            assert!(matches!(batch.wait(at(now)), Wait::For(_)));
         }
         batch.stir();
-        assert_eq!(batch.wait(at(8000)), None, "three seconds are enough");
+        assert_eq!(batch.wait(at(8000)), Wait::NoLonger, "three seconds are enough");
+    }
+
+    #[test]
+    fn a_plan_that_is_wanted_waits_only_for_what_came_lately() {
+        let settings = BatchSettings { idle: Duration::from_secs(1), longest: Duration::from_secs(3) };
+        let mut batch = Batch::new(settings);
+        assert_eq!(batch.wait(at(0)), millis(1000));
+        batch.open();
+        assert_eq!(batch.wait(at(600)), millis(400), "wanting a plan does not put it off");
+        assert_eq!(batch.wait(at(1000)), Wait::NoLonger);
+        batch.close();
+        batch.open();
+        assert_eq!(batch.wait(at(9000)), Wait::NoLonger, "it has been quiet for long");
     }
 }

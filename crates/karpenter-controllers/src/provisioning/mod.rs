@@ -16,8 +16,8 @@ use karpenter_core::plan::{ClaimPlan, ProvisioningPlan};
 use karpenter_kube::node_pool::{is_dynamic, node_pool};
 use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches, Write};
 
-pub(crate) use batch::Batch;
 pub use batch::BatchSettings;
+use batch::{Batch, Wait};
 pub(crate) use claims::node_claim;
 pub use plan::Computing;
 pub(crate) use plan::{PlanReply, PlanRequest, Planner};
@@ -78,6 +78,7 @@ impl Provisioner {
         if snapshot.pending.is_empty() && !has_leaving_pods(&snapshot) {
             return None;
         }
+        snapshot.pending.extend(state.next_in_line().filter(|pod| !awaited(&pod.id.uid)).cloned());
         let pools = self.add_pools(&mut snapshot, view.caches);
         Some(PlanRequest { snapshot, pools, options: self.options.clone() })
     }
@@ -138,7 +139,11 @@ impl Provisioner {
         }
         events.extend(self.failures(&plan, view));
         let outcome = Outcome::done().then_all(creations).then_all(events);
-        if plan.unschedulable.is_empty() { outcome } else { outcome.again(AGAIN) }
+        if plan.unschedulable.is_empty() {
+            return outcome;
+        }
+        self.batch.open_after(view.now, AGAIN);
+        outcome.again(AGAIN)
     }
 
     fn nominations(
@@ -186,21 +191,42 @@ impl Provisioner {
             .collect()
     }
 
-    /// Whether a change may make a new plan necessary.
-    fn concerns(change: &Change) -> bool {
+    /// Notes what a change means for the next plan, and returns whether it means anything.
+    fn note(&mut self, change: &Change) -> bool {
         if let Some(delta) = change.of::<ObservedPod>() {
-            return delta.new.is_some_and(|pod| pod.provisionable)
-                && !delta.old.is_some_and(|pod| pod.provisionable);
+            return self.note_pod(delta.old, delta.new);
         }
-        if let Some(delta) = change.of::<NodeClaim>() {
+        let left = if let Some(delta) = change.of::<NodeClaim>() {
             let leaving = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
-            return delta.new.is_none_or(leaving) && !delta.old.is_some_and(leaving);
-        }
-        if let Some(delta) = change.of::<Node>() {
+            delta.new.is_none_or(leaving) && !delta.old.is_some_and(leaving)
+        } else if let Some(delta) = change.of::<Node>() {
             let leaving = |node: &Node| node.metadata.deletion_timestamp.is_some();
-            return delta.new.is_none_or(leaving) && !delta.old.is_some_and(leaving);
+            delta.new.is_none_or(leaving) && !delta.old.is_some_and(leaving)
+        } else {
+            change.of::<NodePool>().is_some()
+        };
+        if left {
+            self.batch.stir();
         }
-        change.of::<NodePool>().is_some()
+        // A launch that was waited for may be done.
+        left || change.of::<NodeClaim>().is_some()
+    }
+
+    /// Pods that begin to wait are followed by more; one that its scheduler gave up on was among them before.
+    fn note_pod(&mut self, old: Option<&ObservedPod>, new: Option<&ObservedPod>) -> bool {
+        let waits = |pod: &ObservedPod| pod.provisionable || pod.awaits_scheduler;
+        let provisionable = |pod: &ObservedPod| pod.provisionable;
+        if !new.is_some_and(waits) {
+            return false;
+        }
+        if !old.is_some_and(waits) {
+            self.batch.stir();
+        }
+        let gave_up = new.is_some_and(provisionable) && !old.is_some_and(provisionable);
+        if gave_up {
+            self.batch.open();
+        }
+        gave_up
     }
 }
 
@@ -224,11 +250,7 @@ impl Controller for Provisioner {
     }
 
     fn wake(&mut self, change: &Change, _: &Caches, wakes: &mut Wakes) {
-        if Self::concerns(change) {
-            self.batch.stir();
-            wakes.wake(Key::everything());
-        } else if change.of::<NodeClaim>().is_some() {
-            // A launch that was waited for may be done.
+        if self.note(change) {
             wakes.wake(Key::everything());
         }
     }
@@ -237,8 +259,10 @@ impl Controller for Provisioner {
         if let Some(reply) = self.reply.take() {
             return self.carry_out(reply, view);
         }
-        if let Some(wait) = self.batch.wait(view.now) {
-            return Outcome::after(wait);
+        match self.batch.wait(view.now) {
+            Wait::Idly => return Outcome::done(),
+            Wait::For(wait) => return Outcome::after(wait),
+            Wait::NoLonger => {}
         }
         if let Some(wait) = self.batch.patience(view.now, LAUNCHES_AWAITED)
             && self.state.lock().launching().next().is_some()

@@ -1,0 +1,56 @@
+//! What the controller answers over HTTP: probes of the kubelet, scrapes of Prometheus.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// What is asked at every scrape.
+pub(super) type Scrape = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Serves probes: alive as long as it answers, ready once everything has been listed.
+pub(super) fn probes(listed: watch::Receiver<bool>) -> Router {
+    let readiness = move || {
+        let ready = *listed.borrow();
+        async move {
+            if ready {
+                (StatusCode::OK, "ok")
+            } else {
+                (StatusCode::INTERNAL_SERVER_ERROR, "the cluster's objects have not all been listed yet")
+            }
+        }
+    };
+    Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(readiness))
+}
+
+/// Serves metrics.
+pub(super) fn metrics(scrape: Scrape) -> Router {
+    let answer = move || {
+        let text = scrape();
+        async move {
+            let format = "text/plain; version=0.0.4; charset=utf-8";
+            ([(header::CONTENT_TYPE, format)], text).into_response()
+        }
+    };
+    Router::new().route("/metrics", get(answer))
+}
+
+/// Listens on a port of every interface; `flag` is what to change if that cannot be.
+pub(super) async fn serve(port: u16, flag: &str, router: Router) -> anyhow::Result<()> {
+    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|error| anyhow!("cannot listen on port {port}: {error}; choose another with --{flag}"))?;
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!("port {port} is no longer served: {error}");
+        }
+    });
+    Ok(())
+}

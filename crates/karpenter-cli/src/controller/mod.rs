@@ -1,0 +1,183 @@
+//! `karpenter controller`: the controllers on a cluster of the user's. Everything is put together here and decided elsewhere.
+
+mod arguments;
+mod endpoints;
+mod logs;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use karpenter_api::options::{self, FeatureGate, Options};
+use karpenter_controllers::{BatchSettings, Computing, Karpenter};
+use karpenter_core::catalog::InstanceType;
+use karpenter_core::plan::{MinValuesPolicy, PreferencePolicy, ReservedPolicy, SolverOptions};
+use karpenter_environment::{Environment, SystemEnvironment};
+use karpenter_kwok::{KWOKNodeClass, Kwok, Plenty, generated_instance_types, read_instance_types};
+use karpenter_runtime::{Candidacy, Leadership, Runtime};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tokio::sync::{oneshot, watch};
+
+use arguments::Settings;
+pub(crate) use arguments::{ControllerArguments, with_two_dashes};
+
+use crate::apiserver::asked_to_stop;
+use crate::local::told;
+
+/// What a batch waits when nobody chose: planning is quick, and pods that come later join nodes that are on their way.
+const QUICK: BatchSettings =
+    BatchSettings { idle: Duration::from_millis(250), longest: Duration::from_secs(10) };
+/// How long to wait before machines that were on their way are looked for again.
+const RESUME_AGAIN: Duration = Duration::from_secs(5);
+
+/// Runs until a signal asks it to stop, or another replica leads.
+pub(crate) fn run(arguments: &ControllerArguments) -> anyhow::Result<ExitCode> {
+    let settings = match arguments.settings() {
+        Ok(settings) => settings,
+        Err(error) => {
+            eprintln!("karpenter: {error}; see karpenter controller --help");
+            return Ok(ExitCode::from(crate::BAD_INPUT));
+        }
+    };
+    logs::begin(&settings.options)?;
+    for warning in &settings.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("starting threads")?.block_on(serve(arguments, &settings))
+}
+
+async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::Result<ExitCode> {
+    let config = configuration(arguments).await?;
+    let namespace = config.default_namespace.clone();
+    let url = config.cluster_url.clone();
+    let client = Client::try_from(config).context("preparing to talk to the cluster")?;
+    let options = &settings.options;
+    let environment: Arc<dyn Environment> = Arc::new(SystemEnvironment);
+    let (types, labels) = instance_types(&settings.kwok.instance_types_file_path)?;
+    let kwok = Kwok::new(client.clone(), environment.clone(), Arc::new(Plenty), types, labels);
+    let mut controllers = Runtime::new(client.clone(), environment.clone());
+    let karpenter = Karpenter {
+        provider: Arc::new(kwok.clone()),
+        solver: solver(options),
+        batching: batching(settings),
+        computing: Computing::Aside,
+    };
+    karpenter.install::<KWOKNodeClass>(&mut controllers);
+    endpoints::serve(options.health_probe_port, "health-probe-port", endpoints::probes(controllers.listed()))
+        .await?;
+    endpoints::serve(options.metrics_port, "metrics-port", endpoints::metrics(Arc::new(String::new))).await?;
+    tracing::info!(provider = "kwok", "starting on {url}");
+
+    let (stopping, stop) = watch::channel(false);
+    let (lead, leads) = oneshot::channel();
+    let permission = async move {
+        if leads.await.is_err() {
+            // Leadership was never gained.
+            std::future::pending::<()>().await;
+        }
+        resume(&kwok).await;
+    };
+    let running = tokio::spawn(controllers.run_once_allowed(permission, told(stop)));
+    let leadership = (!options.disable_leader_election)
+        .then(|| Leadership::new(client, environment.clone(), candidacy(options, namespace, &*environment)));
+    let finished = lead_until_told(leadership, lead).await;
+    stopping.send_replace(true);
+    running.await.context("running the controllers")?;
+    if let Some(leadership) = finished? {
+        leadership.release().await;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lets the controllers act once we lead; ends when we are asked to stop, and fails when we no longer lead.
+async fn lead_until_told(
+    leadership: Option<Leadership>,
+    lead: oneshot::Sender<()>,
+) -> anyhow::Result<Option<Leadership>> {
+    let Some(mut leadership) = leadership else {
+        let _ = lead.send(());
+        asked_to_stop().await;
+        return Ok(None);
+    };
+    tokio::select! {
+        () = leadership.acquire() => {}
+        () = asked_to_stop() => return Ok(None),
+    }
+    tracing::info!("leading");
+    let _ = lead.send(());
+    tokio::select! {
+        () = leadership.keep() => Err(anyhow!("this replica no longer leads; it ends, so that it begins anew")),
+        () = asked_to_stop() => Ok(Some(leadership)),
+    }
+}
+
+/// Where the cluster is: the file that was given, else wherever kubectl would look, else the pod's own cluster.
+async fn configuration(arguments: &ControllerArguments) -> anyhow::Result<Config> {
+    if let Some(path) = &arguments.kubeconfig {
+        let file = Kubeconfig::read_from(path).with_context(|| format!("reading {}", path.display()))?;
+        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+        return config.with_context(|| format!("using {}", path.display()));
+    }
+    Config::infer().await.map_err(|error| {
+        anyhow!("no cluster is configured: {error}; name a kubeconfig with --kubeconfig or KUBECONFIG")
+    })
+}
+
+fn instance_types(file: &str) -> anyhow::Result<(Vec<InstanceType>, Vec<String>)> {
+    if file.is_empty() {
+        return Ok((generated_instance_types(), Vec::new()));
+    }
+    let text = std::fs::read(file).with_context(|| format!("reading {file}"))?;
+    read_instance_types(&text).with_context(|| format!("reading the instance types of {file}"))
+}
+
+fn solver(options: &Options) -> SolverOptions {
+    let reserves = options.feature_gates.is_on(FeatureGate::ReservedCapacity);
+    SolverOptions {
+        preferences: match options.preference_policy {
+            options::PreferencePolicy::Respect => PreferencePolicy::Respect,
+            options::PreferencePolicy::Ignore => PreferencePolicy::Ignore,
+        },
+        min_values: match options.min_values_policy {
+            options::MinValuesPolicy::Strict => MinValuesPolicy::Strict,
+            options::MinValuesPolicy::BestEffort => MinValuesPolicy::BestEffort,
+        },
+        reserved: reserves.then_some(ReservedPolicy::Strict),
+        ignore_dynamic_resources: options.ignore_dra_requests,
+        parallel: true,
+        ..SolverOptions::default()
+    }
+}
+
+fn batching(settings: &Settings) -> BatchSettings {
+    if !settings.batching_is_chosen {
+        return QUICK;
+    }
+    let duration = |chosen| Duration::try_from(chosen).unwrap_or_default();
+    BatchSettings {
+        idle: duration(settings.options.batch_idle_duration),
+        longest: duration(settings.options.batch_max_duration),
+    }
+}
+
+fn candidacy(options: &Options, own_namespace: String, environment: &dyn Environment) -> Candidacy {
+    let chosen = Some(options.leader_election_namespace.clone()).filter(|name| !name.is_empty());
+    let system = || std::env::var("SYSTEM_NAMESPACE").ok().filter(|name| !name.is_empty());
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "karpenter".to_owned());
+    Candidacy {
+        namespace: chosen.or_else(system).unwrap_or(own_namespace),
+        name: options.leader_election_name.clone(),
+        identity: format!("{host}_{}", environment.uid()),
+    }
+}
+
+/// Boots machines that a process before this one had launched; the cluster may need a moment to answer.
+async fn resume(kwok: &Kwok) {
+    while let Err(error) = kwok.resume().await {
+        tracing::warn!("cannot look for machines that were on their way: {error}; trying again");
+        tokio::time::sleep(RESUME_AGAIN).await;
+    }
+}
