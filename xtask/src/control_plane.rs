@@ -45,6 +45,9 @@ pub(crate) struct Up {
     /// Let etcd write to the disk what it acknowledges
     #[arg(long)]
     pub(crate) fsync: bool,
+    /// A further flag of kube-apiserver, such as `--api-flag=--v=4`
+    #[arg(long)]
+    pub(crate) api_flag: Vec<String>,
 }
 
 /// What may run beside etcd and kube-apiserver.

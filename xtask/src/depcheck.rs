@@ -107,6 +107,8 @@ const LAYERS: &[Layer] = &[
         uses: Uses::Only(&["karpenter-environment", "karpenter-quantity", "karpenter-runtime"]),
         outside: None,
     },
+    // Compares ours with the real thing, so it sees ours as any client does.
+    Layer { name: "karpenter-conformance", uses: Uses::Only(&["karpenter-apiserver"]), outside: None },
     Layer { name: "karpenter-cli", uses: Uses::Anything, outside: None },
     // Programs for developers: they run the product as a child and see it only from outside.
     Layer { name: "karpenter-bench", uses: Uses::Only(&["karpenter-quantity"]), outside: None },

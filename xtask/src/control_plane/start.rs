@@ -35,7 +35,7 @@ pub(super) fn up(recipe: &Path, programs: &Path, wish: &Up) -> Result<PathBuf> {
     let rundir = wish.rundir.canonicalize().context("finding the run folder")?;
     let run = Run { recipe, rundir, programs };
     if !is_running(&run.rundir, "kube-apiserver") {
-        run.start_api(wish.fsync)?;
+        run.start_api(wish)?;
     }
     for component in &wish.with {
         if !is_running(&run.rundir, component.program()) {
@@ -72,7 +72,7 @@ impl Run<'_> {
     }
 
     /// Starts etcd and kube-apiserver with an empty store.
-    fn start_api(&self, fsync: bool) -> Result<()> {
+    fn start_api(&self, wish: &Up) -> Result<()> {
         let data = self.path("etcd");
         if data.exists() {
             fs::remove_dir_all(&data).context("removing the state of an earlier run")?;
@@ -85,11 +85,11 @@ impl Run<'_> {
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &format!("test={peer}"), &self.flag("--data-dir", "etcd")]);
-        if !fsync {
+        if !wish.fsync {
             etcd.arg("--unsafe-no-fsync");
         }
         start(&self.rundir, &mut etcd)?;
-        start(&self.rundir, &mut self.api_server(&client, api))?;
+        start(&self.rundir, self.api_server(&client, api).args(&wish.api_flag))?;
         wait(&self.rundir, "kube-apiserver", READY_WAIT, || self.answers("/readyz"))
     }
 
