@@ -4,7 +4,9 @@
 //! [`Core::collect`] works the queue off in order, so the same history gives the same writes. It does what the
 //! garbage collector and the namespace controller of kube-controller-manager and the CRD finalizer of the API server
 //! do: deletes dependents of what is gone, in the foreground when asked, orphans them when asked, empties namespaces
-//! and removed CRDs.
+//! and removed CRDs. It also lets deleted storage go once nothing uses it.
+
+mod protection;
 
 use std::sync::Arc;
 
@@ -50,7 +52,13 @@ impl Core {
             }
             self.recheck_namespace(&change.key.namespace);
             self.recheck_definition(&change.resource);
+            if &*change.resource == "pods" {
+                self.recheck_claims(&change.key.namespace);
+            }
             return;
+        }
+        if &*change.resource == "pods" && protection::has_ended(&change.object.value()) {
+            self.recheck_claims(&change.key.namespace);
         }
         if !change.object.owners.is_empty() {
             self.examine(&change.resource, &change.key);
@@ -74,7 +82,7 @@ impl Core {
         match resource {
             "namespaces" => self.recheck_namespace(&key.name),
             DEFINITIONS => self.empty_definition(key),
-            _ => {}
+            _ => self.release_storage(resource, key, &object),
         }
     }
 

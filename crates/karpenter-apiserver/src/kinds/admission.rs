@@ -12,6 +12,10 @@ use crate::store::Key;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+/// Keeps a claim that a pod mounts.
+pub(crate) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// Keeps a volume that is bound.
+pub(crate) const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 const EVICTION_TOLERANCE_SECONDS: i64 = 300;
 
 /// Checks and completes a new object.
@@ -33,8 +37,11 @@ pub(crate) fn admit_create(core: &Core, resource: &Resource, object: &mut Value)
             }
         }
         "nodes" => taint_new_node(object),
-        "persistentvolumes" => protect(object, "kubernetes.io/pv-protection"),
-        "persistentvolumeclaims" => protect(object, "kubernetes.io/pvc-protection"),
+        "persistentvolumes" => protect(object, VOLUME_PROTECTION),
+        "persistentvolumeclaims" => {
+            protect(object, CLAIM_PROTECTION);
+            set_storage_class(core, object);
+        }
         _ => {}
     }
     Ok(())
@@ -111,6 +118,28 @@ fn protect(object: &mut Value, finalizer: &str) {
         finalizers.push(finalizer.into());
     }
     object["metadata"]["finalizers"] = Value::Array(finalizers);
+}
+
+/// A claim that names no class gets the newest of the default classes.
+fn set_storage_class(core: &Core, claim: &mut Value) {
+    const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+    const NAMED: &str = "volume.beta.kubernetes.io/storage-class";
+    if claim["spec"].get("storageClassName").is_some()
+        || claim["metadata"]["annotations"].get(NAMED).is_some()
+    {
+        return;
+    }
+    let page = core.store.list("storageclasses.storage.k8s.io", None, None, None);
+    let classes =
+        page.map(|page| page.objects).unwrap_or_default().into_iter().map(|(_, class)| class.value());
+    let newest =
+        classes.filter(|class| class["metadata"]["annotations"][DEFAULT] == "true").max_by_key(|class| {
+            let text = |name: &str| class["metadata"][name].as_str().unwrap_or_default().to_owned();
+            (text("creationTimestamp"), std::cmp::Reverse(text("name")))
+        });
+    if let Some(class) = newest {
+        claim["spec"]["storageClassName"] = class["metadata"]["name"].clone();
+    }
 }
 
 fn taint_new_node(node: &mut Value) {

@@ -2,7 +2,8 @@
 
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::json;
@@ -156,4 +157,28 @@ async fn a_collection_is_deleted_by_selector() {
     world.pods().delete_collection(&DeleteParams::default(), &chosen).await.unwrap();
     let left: Vec<_> = pods(&world).await.into_iter().map(|pod| pod.metadata.name.unwrap()).collect();
     assert_eq!(left, ["b"]);
+}
+
+#[tokio::test]
+async fn a_claim_is_kept_while_a_pod_mounts_it() {
+    let world = World::new();
+    let class = json!({"metadata": {"name": "disk", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "provisioner": "disk.example.com"});
+    let classes = Api::<StorageClass>::all(world.client.clone());
+    classes.create(&PostParams::default(), &from(class)).await.unwrap();
+    let claims = Api::<PersistentVolumeClaim>::namespaced(world.client.clone(), "default");
+    let claim = json!({"metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let made = claims.create(&PostParams::default(), &from(claim)).await.unwrap();
+    assert_eq!(made.spec.unwrap().storage_class_name.as_deref(), Some("disk"));
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n1",
+        "containers": [{"name": "main", "image": "app:1"}],
+        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}});
+    world.pods().create(&PostParams::default(), &from(pod)).await.unwrap();
+    claims.delete("data", &DeleteParams::default()).await.unwrap();
+    world.server.settle();
+    assert!(claims.get_opt("data").await.unwrap().is_some());
+    world.pods().delete("p", &DeleteParams::default().grace_period(0)).await.unwrap();
+    world.server.settle();
+    assert!(claims.get_opt("data").await.unwrap().is_none());
 }

@@ -195,6 +195,10 @@ pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
     if old["spec"]["volumeName"].as_str().is_none_or(str::is_empty) && !new["spec"]["volumeName"].is_null() {
         before["volumeName"] = new["spec"]["volumeName"].clone();
     }
+    // A claim without a class may be given one later.
+    if old["spec"]["storageClassName"].is_null() && !new["spec"]["storageClassName"].is_null() {
+        before["storageClassName"] = new["spec"]["storageClassName"].clone();
+    }
     let storage = |claim: &Value| quantity(&claim["spec"]["resources"]["requests"]["storage"]);
     let bound = old["status"]["phase"] == "Bound";
     let resized = storage(new) != storage(old);
