@@ -5,7 +5,11 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use karpenter_api::NodeClaim;
+use karpenter_api::labels::NODEPOOL;
 use karpenter_provider::{LaunchError, Machine, Provider, ProviderError, Termination};
+use tokio::time::Instant;
+
+use crate::metrics::{self, Call, Metrics};
 
 /// A question to the provider.
 #[derive(Clone, Debug)]
@@ -33,14 +37,52 @@ pub(crate) enum CloudReply {
     Listed(Result<Vec<Machine>, ProviderError>),
 }
 
-/// Passes questions on to `provider`.
+/// Passes questions of a controller on to `provider`, and takes note of how that goes.
 pub(crate) fn handler(
+    controller: &'static str,
     provider: Arc<dyn Provider>,
+    metrics: Metrics,
 ) -> impl Fn(CloudRequest) -> BoxFuture<'static, CloudReply> + Send + 'static {
-    move |request| match request {
+    move |request| {
+        let (method, node_pool) = match &request {
+            CloudRequest::Launch(claim) => ("Create", node_pool(claim)),
+            CloudRequest::Terminate(claim) => ("Delete", node_pool(claim)),
+            CloudRequest::Find(_) => ("Get", String::new()),
+            CloudRequest::List => ("List", String::new()),
+        };
+        let call = Call { controller, method, provider: provider.name(), node_pool };
+        let reply = ask(&*provider, request);
+        let metrics = metrics.clone();
+        async move {
+            let asked = Instant::now();
+            let reply = reply.await;
+            metrics.called(&call, asked.elapsed(), reply.failure());
+            reply
+        }
+        .boxed()
+    }
+}
+
+fn ask(provider: &dyn Provider, request: CloudRequest) -> BoxFuture<'static, CloudReply> {
+    match request {
         CloudRequest::Launch(claim) => provider.launch(claim).map(CloudReply::Launched).boxed(),
         CloudRequest::Terminate(claim) => provider.terminate(claim).map(CloudReply::Terminated).boxed(),
         CloudRequest::Find(id) => provider.find(id).map(CloudReply::Found).boxed(),
         CloudRequest::List => provider.list().map(CloudReply::Listed).boxed(),
     }
+}
+
+impl CloudReply {
+    fn failure(&self) -> Option<&'static str> {
+        match self {
+            Self::Launched(result) => metrics::launch_failure(result),
+            Self::Terminated(result) => metrics::failure(result),
+            Self::Found(result) => metrics::failure(result),
+            Self::Listed(result) => metrics::failure(result),
+        }
+    }
+}
+
+fn node_pool(claim: &NodeClaim) -> String {
+    claim.metadata.labels.as_ref().and_then(|labels| labels.get(NODEPOOL)).cloned().unwrap_or_default()
 }

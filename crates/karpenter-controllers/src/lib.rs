@@ -6,6 +6,7 @@
 mod cloud;
 mod conditions;
 mod events;
+mod metrics;
 mod node;
 mod node_class;
 mod nodeclaim;
@@ -19,8 +20,9 @@ use std::sync::Arc;
 
 use karpenter_core::SolverOptions;
 use karpenter_provider::{NodeClassObject, Provider};
-use karpenter_runtime::{Kind, Runtime};
+use karpenter_runtime::{Controller, Kind, Runtime};
 
+pub use metrics::{Exporter, Metrics};
 pub use node_class::{NodeClasses, Readiness};
 pub use nodeclaim::FINALIZER;
 pub use observed::ObservedPod;
@@ -38,6 +40,8 @@ pub struct Karpenter {
     pub batching: BatchSettings,
     /// Where plans are computed.
     pub computing: Computing,
+    /// Where it is counted what happens.
+    pub metrics: Metrics,
 }
 
 impl Karpenter {
@@ -50,14 +54,28 @@ impl Karpenter {
         runtime.add(state::StateKeeper::new(state.clone(), &rules));
         runtime.add(node_class::NodeClassKeeper::<C>::new(node_classes.clone(), runtime.handle()));
         runtime.add(nodepool::NodePools::new(state.clone(), rules.clone(), classes, node_classes));
-        let planner = provisioning::Planner::new(self.provider.clone(), self.computing);
-        let provisioner =
-            provisioning::Provisioner::new(state.clone(), rules, self.solver.clone(), self.batching);
+        let planner = provisioning::Planner::new(self.provider.clone(), self.computing, self.metrics.clone());
+        let provisioner = provisioning::Provisioner::new(
+            state.clone(),
+            rules,
+            self.solver.clone(),
+            self.batching,
+            self.metrics.clone(),
+        );
         runtime.add_with(provisioner, move |request| planner.plan(request));
-        let cloud = || cloud::handler(self.provider.clone());
-        runtime.add_with(nodeclaim::Lifecycle::new(state.clone(), classes), cloud());
-        runtime.add_with(nodeclaim::GarbageCollection::new(state.clone()), cloud());
-        runtime.add_with(node::Termination::new(state.clone(), classes), cloud());
+        self.add_asking(nodeclaim::Lifecycle::new(state.clone(), classes, self.metrics.clone()), runtime);
+        self.add_asking(nodeclaim::GarbageCollection::new(state.clone(), self.metrics.clone()), runtime);
+        self.add_asking(node::Termination::new(state.clone(), classes), runtime);
+        runtime.add(metrics::Observer::new(self.metrics.clone(), runtime.environment()));
         state
+    }
+
+    /// Adds a controller that asks the provider.
+    fn add_asking<K>(&self, controller: K, runtime: &mut Runtime)
+    where
+        K: Controller<Request = cloud::CloudRequest, Reply = cloud::CloudReply>,
+    {
+        let handler = cloud::handler(controller.name(), self.provider.clone(), self.metrics.clone());
+        runtime.add_with(controller, handler);
     }
 }

@@ -34,6 +34,14 @@ pub struct ObservedPod {
     pub scheduler: Arc<str>,
     /// Why Karpenter will not provide for it although it waits.
     pub refusal: Option<String>,
+    /// Its phase, as the API has it.
+    pub phase: &'static str,
+    /// What made it, as a path of the API.
+    pub owner: Option<Arc<str>>,
+    /// When it was bound to its node.
+    pub bound: Option<Timestamp>,
+    /// Since when it has been ready, if it is.
+    pub ready: Option<Timestamp>,
     /// When it started.
     pub started: Option<Timestamp>,
     /// When it must be gone, if it is being deleted.
@@ -69,6 +77,14 @@ impl ObservedPod {
     /// Its UID.
     pub fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Its namespace and name.
+    pub fn names(&self) -> (&str, &str) {
+        (
+            self.metadata.namespace.as_deref().unwrap_or_default(),
+            self.metadata.name.as_deref().unwrap_or_default(),
+        )
     }
 
     /// Whether it has run to its end.
@@ -107,6 +123,10 @@ impl PodObserver {
             awaits_scheduler,
             scheduler: interner.string(scheduler(&object)),
             refusal: if waits { spec.and_then(|spec| refusal(spec, &self.rules)) } else { None },
+            phase: phase(&object),
+            owner: owner(&object).map(|path| interner.string(&path)),
+            bound: since(&object, "PodScheduled"),
+            ready: since(&object, "Ready"),
             started: object.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
             deletion: object.metadata.deletion_timestamp.as_ref().map(|time| time.0),
             grace_seconds: spec
@@ -116,6 +136,30 @@ impl PodObserver {
             metadata: trimmed(object.metadata),
         }
     }
+}
+
+/// Since when a condition of the pod has been true.
+fn since(pod: &Pod, type_: &str) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions.iter().find(|found| found.type_ == type_ && found.status == "True")?;
+    found.last_transition_time.as_ref().map(|time| time.0)
+}
+
+fn phase(pod: &Pod) -> &'static str {
+    match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
+        Some("Running") => "Running",
+        Some("Succeeded") => "Succeeded",
+        Some("Failed") => "Failed",
+        Some("Unknown") => "Unknown",
+        _ => "Pending",
+    }
+}
+
+fn owner(pod: &Pod) -> Option<String> {
+    let owner = pod.metadata.owner_references.as_ref()?.first()?;
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let kind = owner.kind.to_lowercase();
+    Some(format!("/apis/{}/namespaces/{namespace}/{kind}s/{}", owner.api_version, owner.name))
 }
 
 fn scheduler(pod: &Pod) -> &str {

@@ -11,7 +11,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
-use karpenter_api::{LabelRules, NodeClaim};
+use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::cluster::{Cluster, ClusterSnapshot, Event};
 use karpenter_kube::node::Machine;
 use karpenter_kube::{Interner, daemon_set, disruption_budget, namespace, node, volume};
@@ -43,7 +43,9 @@ pub struct State {
     base: ClusterSnapshot,
     interner: Interner,
     rules: LabelRules,
+    pools: BTreeMap<String, Arc<NodePool>>,
     claims: BTreeMap<String, Arc<NodeClaim>>,
+    pods: BTreeMap<Key, Arc<ObservedPod>>,
     nodes: BTreeMap<String, Arc<Node>>,
     csi_nodes: BTreeMap<String, Arc<CSINode>>,
     /// Provider id to the names of the claims and nodes that carry it.
@@ -75,7 +77,9 @@ impl State {
             base,
             interner: Interner::default(),
             rules: rules.clone(),
+            pools: BTreeMap::new(),
             claims: BTreeMap::new(),
+            pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
             csi_nodes: BTreeMap::new(),
             claims_of: BTreeMap::new(),
@@ -126,8 +130,23 @@ impl State {
     }
 
     /// The claims of all pools.
-    pub fn claims(&self) -> impl Iterator<Item = &Arc<NodeClaim>> {
+    pub fn claims(&self) -> impl Iterator<Item = &Arc<NodeClaim>> + Clone {
         self.claims.values()
+    }
+
+    /// All pools.
+    pub fn pools(&self) -> impl Iterator<Item = &Arc<NodePool>> + Clone {
+        self.pools.values()
+    }
+
+    /// A pool by its name.
+    pub fn pool(&self, name: &str) -> Option<&Arc<NodePool>> {
+        self.pools.get(name)
+    }
+
+    /// All pods.
+    pub fn pods(&self) -> impl Iterator<Item = &Arc<ObservedPod>> + Clone {
+        self.pods.values()
     }
 
     /// A node by its name.
@@ -138,6 +157,10 @@ impl State {
     fn apply(&mut self, change: &Change, caches: &Caches) {
         let key = change.key();
         if let Some(delta) = change.of::<ObservedPod>() {
+            match caches.of::<ObservedPod>().get(key) {
+                Some(pod) => drop(self.pods.insert(key.clone(), Arc::clone(pod))),
+                None => drop(self.pods.remove(key)),
+            }
             self.apply_pod(key, delta.old, delta.new);
         } else if let Some(delta) = change.of::<Node>() {
             put(&mut self.nodes, key.name(), caches.of::<Node>().get(key));
@@ -150,6 +173,8 @@ impl State {
         } else if let Some(delta) = change.of::<NodeClaim>() {
             put(&mut self.claims, key.name(), caches.of::<NodeClaim>().get(key));
             self.index(key, delta.old.and_then(provider_id), delta.new.and_then(provider_id), Side::Claim);
+        } else if change.of::<NodePool>().is_some() {
+            put(&mut self.pools, key.name(), caches.of::<NodePool>().get(key));
         } else if change.of::<CSINode>().is_some() {
             put(&mut self.csi_nodes, key.name(), caches.of::<CSINode>().get(key));
             self.refresh_node(key.name());
@@ -366,6 +391,7 @@ impl Controller for StateKeeper {
         watches.add_as(move |pod| observer.observe(pod));
         watches.add_as(lean_node);
         watches.add::<NodeClaim>();
+        watches.add::<NodePool>();
         watches.add::<CSINode>();
         watches.add::<Namespace>();
         watches.add::<PersistentVolumeClaim>();

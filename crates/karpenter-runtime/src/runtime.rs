@@ -144,6 +144,11 @@ impl Runtime {
         Handle { wakes: self.outside.0.clone() }
     }
 
+    /// Time and chance, as the controllers have them.
+    pub fn environment(&self) -> Arc<dyn Environment> {
+        Arc::clone(&self.environment)
+    }
+
     /// Tells when every watched kind has been listed once.
     pub fn listed(&self) -> watch::Receiver<bool> {
         self.listed.subscribe()

@@ -8,11 +8,9 @@ use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use karpenter_controllers::Exporter;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-
-/// What is asked at every scrape.
-pub(super) type Scrape = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Serves probes: alive as long as it answers, ready once everything has been listed.
 pub(super) fn probes(listed: watch::Receiver<bool>) -> Router {
@@ -30,11 +28,12 @@ pub(super) fn probes(listed: watch::Receiver<bool>) -> Router {
 }
 
 /// Serves metrics.
-pub(super) fn metrics(scrape: Scrape) -> Router {
+pub(super) fn metrics(exporter: Exporter) -> Router {
+    let exporter = Arc::new(exporter);
     let answer = move || {
-        let text = scrape();
+        let text = exporter.text();
         async move {
-            let format = "text/plain; version=0.0.4; charset=utf-8";
+            let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, format)], text).into_response()
         }
     };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use karpenter_api::options::{self, FeatureGate, Options};
-use karpenter_controllers::{BatchSettings, Computing, Karpenter};
+use karpenter_controllers::{BatchSettings, Computing, Exporter, Karpenter, Metrics};
 use karpenter_core::catalog::InstanceType;
 use karpenter_core::plan::{MinValuesPolicy, PreferencePolicy, ReservedPolicy, SolverOptions};
 use karpenter_environment::{Environment, SystemEnvironment};
@@ -64,11 +64,20 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
         solver: solver(options),
         batching: batching(settings),
         computing: Computing::Aside,
+        metrics: Metrics::default(),
     };
-    karpenter.install::<KWOKNodeClass>(&mut controllers);
+    let state = karpenter.install::<KWOKNodeClass>(&mut controllers);
+    let exporter = Exporter::new(
+        &karpenter.metrics,
+        &state,
+        &karpenter.provider.label_rules(),
+        environment.clone(),
+        (env!("CARGO_PKG_VERSION"), env!("KARPENTER_COMMIT")),
+        !options.disable_cluster_state_observability,
+    );
     endpoints::serve(options.health_probe_port, "health-probe-port", endpoints::probes(controllers.listed()))
         .await?;
-    endpoints::serve(options.metrics_port, "metrics-port", endpoints::metrics(Arc::new(String::new))).await?;
+    endpoints::serve(options.metrics_port, "metrics-port", endpoints::metrics(exporter)).await?;
     tracing::info!(provider = "kwok", "starting on {url}");
 
     let (stopping, stop) = watch::channel(false);

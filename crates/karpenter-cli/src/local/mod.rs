@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::Args;
 use karpenter_apiserver::User;
-use karpenter_controllers::{BatchSettings, Computing, Karpenter};
+use karpenter_controllers::{BatchSettings, Computing, Karpenter, Metrics};
 use karpenter_core::SolverOptions;
 use karpenter_environment::{Environment, SystemEnvironment};
 use karpenter_kwok::{KWOKNodeClass, Kwok, Plenty, generated_instance_types};
@@ -86,6 +86,7 @@ async fn start(client: &Client, stop: watch::Receiver<bool>) -> anyhow::Result<(
         solver: SolverOptions { parallel: true, ..SolverOptions::default() },
         batching: BATCHING,
         computing: Computing::Aside,
+        metrics: Metrics::default(),
     };
     karpenter.install::<KWOKNodeClass>(&mut controllers);
     Ok((tokio::spawn(cluster.run(told(stop.clone()))), tokio::spawn(controllers.run(told(stop)))))

@@ -12,6 +12,7 @@ use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, 
 
 use super::{is_ready, is_registered, uid};
 use crate::cloud::{CloudReply, CloudRequest};
+use crate::metrics::{Disruption, Metrics};
 use crate::state::{Shared, provider_id};
 
 const PERIOD: Duration = Duration::from_mins(2);
@@ -21,6 +22,7 @@ const YOUNG: SignedDuration = SignedDuration::from_mins(1);
 /// The collector.
 pub(crate) struct GarbageCollection {
     state: Shared,
+    metrics: Metrics,
     listed: Option<Vec<Machine>>,
     /// When the provider was asked for the list.
     asked: Timestamp,
@@ -28,8 +30,8 @@ pub(crate) struct GarbageCollection {
 
 impl GarbageCollection {
     /// A collector over `state`.
-    pub(crate) fn new(state: Shared) -> Self {
-        Self { state, listed: None, asked: Timestamp::UNIX_EPOCH }
+    pub(crate) fn new(state: Shared, metrics: Metrics) -> Self {
+        Self { state, metrics, listed: None, asked: Timestamp::UNIX_EPOCH }
     }
 
     /// Claims that were registered when the list was asked for and whose machine is not in it, unless the node says it is well.
@@ -55,6 +57,7 @@ impl GarbageCollection {
             .filter(lost)
             .map(|claim| {
                 tracing::info!("NodeClaim {} is deleted: its machine is gone", Key::of(&**claim));
+                self.metrics.disrupted(Disruption::GarbageCollected, claim, &self.state);
                 Write::delete::<NodeClaim>(&Key::of(&**claim)).if_uid(uid(claim)).tolerating(404)
             })
             .collect()

@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use karpenter_api::condition::nodeclaim::{DEPENDENTS, LAUNCHED, REGISTERED};
 use karpenter_api::{NodeClaim, labels};
-use karpenter_provider::{NodeClassKind, Termination};
+use karpenter_provider::{LaunchError, NodeClassKind, Termination};
 use karpenter_runtime::{
     Caches, Change, Controller, Effect, Key, Outcome, Status, View, Wakes, Watches, Write,
 };
@@ -30,6 +30,7 @@ use launch::Launches;
 use crate::cloud::{CloudReply, CloudRequest};
 use crate::conditions::Conditions;
 use crate::events::Events;
+use crate::metrics::{Disruption, Metrics};
 use crate::patches::difference;
 use crate::state::{Shared, node_provider_id, provider_id};
 
@@ -44,17 +45,19 @@ pub(crate) struct Lifecycle {
     /// What was last heard about the machines of deleted claims, by UID.
     stopping: BTreeMap<String, Stopping>,
     events: Events,
+    metrics: Metrics,
 }
 
 impl Lifecycle {
     /// A controller of the claims whose NodeClass is one of `classes`.
-    pub(crate) fn new(state: Shared, classes: &'static [NodeClassKind]) -> Self {
+    pub(crate) fn new(state: Shared, classes: &'static [NodeClassKind], metrics: Metrics) -> Self {
         Self {
             state,
             classes,
             launches: Launches::default(),
             stopping: BTreeMap::new(),
             events: Events::default(),
+            metrics,
         }
     }
 
@@ -83,8 +86,9 @@ impl Lifecycle {
         let nodes = self.nodes(&new, view.caches);
         let node_write = registration::step(&mut new, &nodes, view.now)
             .or_else(|| initialization::step(&mut new, &nodes, view.now));
-        if let Some(reason) = liveness::overdue(&new, view.now) {
-            tracing::info!("NodeClaim {} is given up: {reason}", Key::of(&**claim));
+        if let Some(overdue) = liveness::overdue(&new, view.now) {
+            tracing::info!("NodeClaim {} is given up: {}", Key::of(&**claim), overdue.reason());
+            self.metrics.disrupted(overdue.disruption(), claim, &self.state);
             return Outcome::done()
                 .then(Write::delete::<NodeClaim>(&Key::of(&**claim)).if_uid(uid(claim)).tolerating(404));
         }
@@ -119,6 +123,11 @@ impl Lifecycle {
                 let deletion =
                     Write::delete::<NodeClaim>(&Key::of(&**claim)).if_uid(uid(claim)).tolerating(404);
                 tracing::info!("NodeClaim {} is given up: {error}", Key::of(&**claim));
+                let why = match error {
+                    LaunchError::NodeClassNotReady(_) => Disruption::NodeClassNotReady,
+                    _ => Disruption::InsufficientCapacity,
+                };
+                self.metrics.disrupted(why, claim, &self.state);
                 Some(Outcome::done().then_all(events).then(deletion))
             }
             launch::Next::Wait { reason, message } => {

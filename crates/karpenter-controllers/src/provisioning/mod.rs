@@ -23,6 +23,7 @@ pub use plan::Computing;
 pub(crate) use plan::{PlanReply, PlanRequest, Planner};
 
 use crate::events::{EventType, Events};
+use crate::metrics::Metrics;
 use crate::observed::ObservedPod;
 use crate::state::Shared;
 
@@ -45,6 +46,7 @@ pub(crate) struct Provisioner {
     /// UIDs of pods that were planned onto a claim, and the claim's name.
     planned: BTreeMap<Arc<str>, String>,
     events: Events,
+    metrics: Metrics,
 }
 
 impl Provisioner {
@@ -54,6 +56,7 @@ impl Provisioner {
         rules: karpenter_api::LabelRules,
         options: karpenter_core::SolverOptions,
         batching: BatchSettings,
+        metrics: Metrics,
     ) -> Self {
         Self {
             state,
@@ -63,6 +66,7 @@ impl Provisioner {
             reply: None,
             planned: BTreeMap::new(),
             events: Events::default(),
+            metrics,
         }
     }
 
@@ -108,6 +112,7 @@ impl Provisioner {
             tracing::warn!("NodePool {pool} is left out: {error}");
         }
         self.planned.clear();
+        self.count(&plan);
         let mut creations = Vec::new();
         let mut events = Vec::new();
         for claim in &plan.claims {
@@ -144,6 +149,20 @@ impl Provisioner {
         }
         self.batch.open_after(view.now, AGAIN);
         outcome.again(AGAIN)
+    }
+
+    fn count(&self, plan: &ProvisioningPlan) {
+        self.metrics.ignored_pods.set(plan.ignored.len() as i64);
+        let controller = [("controller", "provisioner".to_owned())];
+        self.metrics.unschedulable_pods.get_or_create(&controller).set(plan.unschedulable.len() as i64);
+        for claim in &plan.claims {
+            let labels = [
+                ("reason", "provisioned".to_owned()),
+                ("nodepool", claim.node_pool.to_string()),
+                ("min_values_relaxed", claim.min_values_relaxed.to_string()),
+            ];
+            self.metrics.nodeclaims_created.get_or_create(&labels).inc();
+        }
     }
 
     fn nominations(
@@ -239,7 +258,7 @@ impl Controller for Provisioner {
     }
 
     fn watches(&self, watches: &mut Watches) {
-        watches.add::<NodePool>();
+        watches.reads::<NodePool>();
         watches.reads::<ObservedPod>();
         watches.reads::<NodeClaim>();
         watches.reads::<Node>();

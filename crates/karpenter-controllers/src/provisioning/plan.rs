@@ -11,6 +11,9 @@ use karpenter_core::cluster::ClusterSnapshot;
 use karpenter_core::plan::ProvisioningPlan;
 use karpenter_core::{SolverOptions, plan_provisioning};
 use karpenter_provider::{CatalogError, Provider};
+use tokio::time::Instant;
+
+use crate::metrics::Metrics;
 
 /// Where plans are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +49,13 @@ pub(crate) struct PlanReply {
 pub(crate) struct Planner {
     provider: Arc<dyn Provider>,
     computing: Computing,
+    metrics: Metrics,
 }
 
 impl Planner {
     /// A planner that buys from `provider`.
-    pub(crate) fn new(provider: Arc<dyn Provider>, computing: Computing) -> Self {
-        Self { provider, computing }
+    pub(crate) fn new(provider: Arc<dyn Provider>, computing: Computing, metrics: Metrics) -> Self {
+        Self { provider, computing, metrics }
     }
 
     /// Plans.
@@ -64,6 +68,7 @@ impl Planner {
             snapshot.node_pools.retain(|pool| known(&pool.name));
             pools.retain(|pool| pool.metadata.name.as_deref().is_some_and(known));
             let compute = move || plan_provisioning(&snapshot, &catalog, &options);
+            let begun = Instant::now();
             let plan = match planner.computing {
                 Computing::InPlace => compute(),
                 Computing::Aside => match tokio::task::spawn_blocking(compute).await {
@@ -71,6 +76,9 @@ impl Planner {
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
             };
+            let labels = [("controller", "provisioner".to_owned())];
+            let took = begun.elapsed().as_secs_f64();
+            planner.metrics.scheduling_duration.get_or_create(&labels).observe(took);
             PlanReply { plan, pools, left_out }
         }
         .boxed()

@@ -70,6 +70,7 @@ impl World {
             solver: karpenter_core::SolverOptions::default(),
             batching: BatchSettings { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
             computing: Computing::InPlace,
+            metrics: karpenter_controllers::Metrics::default(),
         };
         let mut runtime = Runtime::new(self.client.clone(), self.environment.clone());
         karpenter.install::<KWOKNodeClass>(&mut runtime);
