@@ -12,7 +12,8 @@ use super::attempt::Attempt;
 use super::cluster::{Cluster, CounterKind, KnownPod};
 use super::preemption::{Budget, Preemption, preempt};
 use super::queue::Queue;
-use super::search::{Failure, Search, hopeless};
+use super::reason::Diagnosis;
+use super::search::{Failure, Search};
 use super::volume_filter::VolumeChoice;
 use karpenter_runtime::Key;
 
@@ -210,9 +211,9 @@ impl Scheduler {
         let attempt = match attempt {
             Ok(attempt) => attempt,
             Err(reason) => {
-                let failure = hopeless(&self.cluster, &reason);
-                let help = preemption_refusal(&self.cluster);
-                let message = failure.diagnosis.message(self.cluster.node_count(), Some(&help));
+                let mut diagnosis = Diagnosis::default();
+                diagnosis.add(&reason, self.cluster.node_count());
+                let message = diagnosis.message(self.cluster.node_count(), None);
                 self.queue.park(id);
                 self.refuse(id, message, None);
                 return;
@@ -417,9 +418,4 @@ impl Scheduler {
         let avoiding = matched.filter(|id| self.cluster.counters.key(*id).kind == CounterKind::Avoiding);
         own.chain(near).chain(apart).chain(avoiding).any(|id| self.cluster.counters.get(id).changed > since)
     }
-}
-
-fn preemption_refusal(cluster: &Cluster) -> String {
-    let nodes = cluster.node_count();
-    format!("0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling.")
 }

@@ -134,18 +134,18 @@ impl Diagnosis {
         if nodes == 0 {
             return "no nodes available to schedule pods".to_owned();
         }
-        let mut message = format!("0/{nodes} nodes are available: ");
-        if let Some(Reason::Pod(text)) = self.counts.keys().find(|reason| matches!(reason, Reason::Pod(_))) {
-            message.push_str(text);
-        } else {
-            let mut parts: Vec<String> =
-                self.counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-            parts.sort();
-            message.push_str(&parts.join(", "));
+        let of_pod = self.counts.keys().find(|reason| matches!(reason, Reason::Pod(_)));
+        if let Some(reason) = of_pod {
+            // Nothing follows from nodes, and who gives devices back finds nothing prepared for it and says just that.
+            return format!("0/{nodes} nodes are available: {reason}. not found");
         }
-        message.push('.');
+        let mut parts: Vec<String> =
+            self.counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        parts.sort();
+        let mut message = format!("0/{nodes} nodes are available: {}.", parts.join(", "));
         if let Some(preemption) = preemption {
-            message.push_str(" preemption: ");
+            // Who gives devices back speaks before preemption does, and has none to give.
+            message.push_str(" no new claims to deallocate, preemption: ");
             message.push_str(preemption);
         }
         message
@@ -169,11 +169,17 @@ mod tests {
     fn what_is_wrong_with_the_pod_itself_is_said_once() {
         let mut diagnosis = Diagnosis::default();
         diagnosis.add(&Reason::Pod("pod has unbound immediate PersistentVolumeClaims".to_owned()), 3);
-        let help = "0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
-        let expected = format!(
-            "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: {help}"
-        );
-        assert_eq!(diagnosis.message(3, Some(help)), expected);
+        let expected = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found";
+        assert_eq!(diagnosis.message(3, None), expected);
+    }
+
+    #[test]
+    fn what_preemption_has_to_say_comes_last() {
+        let mut diagnosis = Diagnosis::default();
+        diagnosis.add(&Reason::TooManyPods, 3);
+        let expected =
+            "0/3 nodes are available: 3 Too many pods. no new claims to deallocate, preemption: no.";
+        assert_eq!(diagnosis.message(3, Some("no.")), expected);
     }
 
     #[test]

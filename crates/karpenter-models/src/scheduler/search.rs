@@ -90,13 +90,6 @@ fn explain(cluster: &Cluster, attempt: &Attempt, pin: Option<&str>) -> Failure {
     failure
 }
 
-/// What no node can change about a pod.
-pub(crate) fn hopeless(cluster: &Cluster, reason: &Reason) -> Failure {
-    let mut failure = Failure::default();
-    failure.diagnosis.add(reason, cluster.node_count());
-    failure
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -51,14 +51,10 @@ impl VolumeNeeds {
             let key = Key::namespaced(namespace, &used.name);
             let claim = volumes.claim(&key).expect("the claim was found a line ago");
             needs.attached.extend(volumes.identity(&key));
-            let class = claim.class.as_deref().map(|name| (name, volumes.class(name)));
+            let class = claim.class.as_deref().and_then(|name| volumes.class(name));
             match (&claim.volume, class) {
                 (Some(volume), _) if claim.is_bound => needs.bound.push(volume.clone()),
-                (None, Some((_, Some(class)))) if class.waits => needs.waiting.push(key),
-                (None, Some((name, None))) => {
-                    let text = format!("storageclass.storage.k8s.io \"{name}\" not found");
-                    return Err(Reason::Pod(text));
-                }
+                (None, Some(class)) if class.waits => needs.waiting.push(key),
                 _ => {
                     return Err(Reason::Pod("pod has unbound immediate PersistentVolumeClaims".to_owned()));
                 }

@@ -273,9 +273,10 @@ fn claims_must_exist_and_be_bound_unless_they_wait_for_a_node() {
     let mounting = pod("p", "1", with_claim("data"));
     check(&mut cluster, &mounting, "a1", "persistentvolumeclaim \"data\" not found");
     claim(&mut cluster, "data", json!({}));
-    check(&mut cluster, &mounting, "a1", "storageclass.storage.k8s.io \"disk\" not found");
+    let unbound = "pod has unbound immediate PersistentVolumeClaims";
+    check(&mut cluster, &mounting, "a1", unbound);
     storage_class(&mut cluster, "Immediate", json!({}));
-    check(&mut cluster, &mounting, "a1", "pod has unbound immediate PersistentVolumeClaims");
+    check(&mut cluster, &mounting, "a1", unbound);
     storage_class(&mut cluster, "WaitForFirstConsumer", json!({}));
     check(&mut cluster, &mounting, "a1", "");
 }

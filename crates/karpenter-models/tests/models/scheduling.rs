@@ -60,7 +60,7 @@ fn a_pod_without_a_place_hears_why_and_is_placed_when_a_node_comes() {
     for name in ["p1", "p2"] {
         scheduler.set_pod(&pod(name, "5", json!({})));
     }
-    let why = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: \
+    let why = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: \
         1 Preemption is not helpful for scheduling.";
     assert_eq!(decide(&mut scheduler), [format!("refuse p1: {why}"), format!("refuse p2: {why}")]);
     assert!(decide(&mut scheduler).is_empty());
@@ -179,7 +179,7 @@ fn a_pod_that_never_preempts_waits() {
     let polite = json!({"spec": {"priority": 10, "preemptionPolicy": "Never"}});
     scheduler.set_pod(&pod("polite", "4", polite));
     let expected = "refuse polite: 0/1 nodes are available: 1 Insufficient cpu. \
-        preemption: not eligible due to preemptionPolicy=Never.";
+        no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.";
     assert_eq!(decide(&mut scheduler), [expected]);
 }
 
@@ -192,7 +192,7 @@ fn nobody_less_important_is_no_victim() {
     }
     scheduler.set_pod(&pod("p", "1", json!({})));
     let expected = "refuse p: 0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. \
-        preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, \
+        no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, \
         2 No preemption victims found for incoming pod.";
     assert_eq!(decide(&mut scheduler), [expected]);
 }
