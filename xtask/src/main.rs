@@ -11,6 +11,7 @@ mod generated;
 mod informer;
 mod parts;
 mod process;
+mod scheduler_conformance;
 mod sessions;
 mod test_run;
 mod tidy;
@@ -53,6 +54,8 @@ enum Task {
     /// Build, start and stop a real Kubernetes control plane from Go modules
     #[command(subcommand)]
     ControlPlane(control_plane::ControlPlane),
+    /// Compare our scheduler with the real kube-scheduler over generated nodes and pods
+    SchedulerConformance(scheduler_conformance::Wish),
     /// Measure our API server and the real one side by side
     ApiserverFigures(figures::Figures),
     /// Run the benchmarks; `cargo xtask bench --help` lists their options
@@ -84,6 +87,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Tidy => tidy::run(&workspace),
         Task::Crds { check } => generated::run(&workspace, check),
         Task::ControlPlane(task) => control_plane::run(&workspace, &task),
+        Task::SchedulerConformance(wish) => Ok(scheduler_conformance::run(&workspace, &wish)?.good),
         Task::ApiserverFigures(wish) => figures::run(&workspace, &wish),
         Task::Bench { arguments } => {
             let mut command =

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::parts::{Cases, Outcome, Parts};
 use crate::workspace::Workspace;
-use crate::{deny, depcheck, generated, informer, process, sessions, tidy};
+use crate::{deny, depcheck, generated, informer, process, scheduler_conformance, sessions, tidy};
 
 /// Property-test cases per property in the long run; the default is a few hundred.
 const LONG_PROPTEST_CASES: &str = "4096";
@@ -18,6 +18,11 @@ const LONG_KILLS: &str = "20";
 
 /// How often each kind of trouble comes over the informer in the long run.
 const LONG_TROUBLES: u32 = 3;
+
+/// Pods that our scheduler and the real one place.
+const PODS: u32 = 400;
+/// The same in the long run.
+const LONG_PODS: u32 = 2000;
 
 /// Benchmark files of the smoke run: one of each kind of catalog, both solved in well under a second.
 const SMOKE_BENCHMARKS: [&str; 2] = ["bench-500", "large-1000"];
@@ -30,6 +35,10 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> bool {
     parts.run("client sessions", || sessions::run(workspace));
     parts.run("generated files", || Ok(generated::run(workspace, true)?.into()));
     parts.run("client-go informer", || informer::check(workspace, if all { LONG_TROUBLES } else { 1 }));
+    parts.run("scheduler against kube-scheduler", || {
+        let pods = if all { LONG_PODS } else { PODS };
+        scheduler_conformance::run(workspace, &scheduler_conformance::Wish { seed: 1, pods })
+    });
     parts.run("dependency policy", || deny::check(workspace));
     if all {
         parts.run("long property tests", || {
