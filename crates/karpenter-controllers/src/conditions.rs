@@ -53,6 +53,11 @@ impl<'a> Conditions<'a> {
         }
     }
 
+    /// Takes a condition away.
+    pub(crate) fn clear(&mut self, type_: &str) {
+        self.list.retain(|condition| condition.type_ != type_);
+    }
+
     /// Adds what nobody has looked at yet, so that every object shows all its conditions from the beginning.
     pub(crate) fn begin(&mut self) {
         for type_ in self.dependents {

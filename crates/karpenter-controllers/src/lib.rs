@@ -14,6 +14,7 @@ mod nodepool;
 mod observed;
 mod patches;
 mod provisioning;
+mod registrations;
 mod state;
 
 use std::sync::Arc;
@@ -63,7 +64,9 @@ impl Karpenter {
             self.metrics.clone(),
         );
         runtime.add_with(provisioner, move |request| planner.plan(request));
-        self.add_asking(nodeclaim::Lifecycle::new(state.clone(), classes, self.metrics.clone()), runtime);
+        let handle = runtime.handle();
+        let lifecycle = nodeclaim::Lifecycle::new(state.clone(), classes, self.metrics.clone(), handle);
+        self.add_asking(lifecycle, runtime);
         self.add_asking(nodeclaim::GarbageCollection::new(state.clone(), self.metrics.clone()), runtime);
         self.add_asking(node::Termination::new(state.clone(), classes), runtime);
         runtime.add(metrics::Observer::new(self.metrics.clone(), runtime.environment()));

@@ -22,19 +22,27 @@ pub enum Readiness {
     Ready,
 }
 
+/// Readiness and generation of each NodeClass.
+type Known = BTreeMap<NodeClassReference, (Readiness, Option<i64>)>;
+
 /// Every NodeClass there is, shared between the controllers of one process.
 #[derive(Clone, Debug, Default)]
 pub struct NodeClasses {
-    known: Arc<Mutex<BTreeMap<NodeClassReference, Readiness>>>,
+    known: Arc<Mutex<Known>>,
 }
 
 impl NodeClasses {
     /// Returns whether nodes can be launched with the NodeClass.
     pub fn readiness(&self, class: &NodeClassReference) -> Readiness {
-        self.lock().get(class).cloned().unwrap_or(Readiness::Missing)
+        self.lock().get(class).map_or(Readiness::Missing, |(readiness, _)| readiness.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeClassReference, Readiness>> {
+    /// Returns how often what the NodeClass asks for has changed.
+    pub fn generation(&self, class: &NodeClassReference) -> Option<i64> {
+        self.lock().get(class).and_then(|(_, generation)| *generation)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -74,7 +82,8 @@ impl<C: Kind + NodeClassObject> Controller for NodeClassKeeper<C> {
             name: change.key().name().to_owned(),
         };
         let readiness = delta.new.map_or(Readiness::Missing, readiness);
-        self.classes.lock().insert(reference.clone(), readiness);
+        let generation = delta.new.and_then(|class| class.meta().generation);
+        self.classes.lock().insert(reference.clone(), (readiness, generation));
         for (key, pool) in caches.of::<NodePool>().iter() {
             if pool.spec.template.spec.node_class_ref == reference {
                 self.handle.wake(crate::nodepool::NAME, key.clone());

@@ -10,7 +10,7 @@ use karpenter_api::annotations::{NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
 use karpenter_api::condition::AWAITING_RECONCILIATION;
 use karpenter_api::condition::nodepool::{
     DEPENDENTS, NODE_CLASS_NOT_FOUND, NODE_CLASS_READINESS_UNKNOWN, NODE_CLASS_READY, NODE_CLASS_TERMINATING,
-    NODE_REGISTRATION_HEALTHY, VALIDATION_FAILED, VALIDATION_SUCCEEDED,
+    NODE_REGISTRATION_HEALTHY, REGISTRATION_FAILED, VALIDATION_FAILED, VALIDATION_SUCCEEDED,
 };
 use karpenter_api::labels::NODEPOOL;
 use karpenter_api::validation::validate_nodepool;
@@ -69,14 +69,46 @@ impl NodePools {
             conditions.set_false(VALIDATION_SUCCEEDED, VALIDATION_FAILED, &findings.message());
         }
         self.note_node_class(pool, &mut conditions);
-        if conditions.get(NODE_REGISTRATION_HEALTHY).is_none() {
-            conditions.set_unknown(
-                NODE_REGISTRATION_HEALTHY,
-                AWAITING_RECONCILIATION,
-                "object is awaiting reconciliation",
-            );
-        }
+        let class_generation = self.node_classes.generation(&pool.spec.template.spec.node_class_ref);
+        self.note_registrations(pool, class_generation, &mut conditions);
+        status.node_class_observed_generation = class_generation.or(status.node_class_observed_generation);
         new
+    }
+
+    /// Says whether nodes have been joining. What is known is forgotten when the pool or its NodeClass changes.
+    fn note_registrations(
+        &self,
+        pool: &NodePool,
+        class_generation: Option<i64>,
+        conditions: &mut Conditions<'_>,
+    ) {
+        let mut state = self.state.lock();
+        let known = state.registrations(pool.metadata.name.as_deref().unwrap_or_default());
+        let seen = pool.status.as_ref().and_then(|status| status.node_class_observed_generation);
+        let condition = conditions.get(NODE_REGISTRATION_HEALTHY);
+        let changed = condition.is_none_or(|found| found.observed_generation != pool.metadata.generation)
+            || class_generation.is_some_and(|generation| seen.is_some_and(|seen| seen != generation));
+        if changed {
+            known.forget();
+            conditions.clear(NODE_REGISTRATION_HEALTHY);
+            let message = "object is awaiting reconciliation";
+            conditions.set_unknown(NODE_REGISTRATION_HEALTHY, AWAITING_RECONCILIATION, message);
+            return;
+        }
+        match condition.map(|found| found.status.as_str()) {
+            Some("True") => known.recall(true),
+            Some("False") => known.recall(false),
+            _ => {}
+        }
+        match known.are_healthy() {
+            Some(true) => conditions.set_true(NODE_REGISTRATION_HEALTHY),
+            Some(false) => conditions.set_false(
+                NODE_REGISTRATION_HEALTHY,
+                REGISTRATION_FAILED,
+                "Nodes of this NodePool do not join the cluster; see the events of its NodeClaims",
+            ),
+            None => {}
+        }
     }
 
     fn note_node_class(&self, pool: &NodePool, conditions: &mut Conditions<'_>) {

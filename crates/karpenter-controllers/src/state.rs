@@ -11,6 +11,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use karpenter_api::labels::NODEPOOL;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::cluster::{Cluster, ClusterSnapshot, Event};
 use karpenter_kube::node::Machine;
@@ -18,6 +19,7 @@ use karpenter_kube::{Interner, daemon_set, disruption_budget, namespace, node, v
 use karpenter_runtime::{Caches, Change, Controller, Key, Outcome, View, Wakes, Watches};
 
 use crate::observed::{ObservedPod, PodObserver};
+use crate::registrations::Registrations;
 
 /// The state, shared by all controllers of one process. They run one after the other, so nobody ever waits.
 pub type Shared = Arc<SharedState>;
@@ -54,6 +56,7 @@ pub struct State {
     daemon_sets: BTreeMap<Key, karpenter_core::cluster::DaemonSet>,
     budgets: BTreeMap<Key, karpenter_core::cluster::DisruptionBudget>,
     pods_on: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    registrations: BTreeMap<String, Registrations>,
     /// Pods their scheduler has yet to look at.
     unlooked_at: BTreeMap<Key, Unscheduled>,
     /// How many pods each scheduler has given up on.
@@ -87,6 +90,7 @@ impl State {
             daemon_sets: BTreeMap::new(),
             budgets: BTreeMap::new(),
             pods_on: BTreeMap::new(),
+            registrations: BTreeMap::new(),
             unlooked_at: BTreeMap::new(),
             given_up: BTreeMap::new(),
         }
@@ -149,6 +153,28 @@ impl State {
         self.pods.values()
     }
 
+    /// The claims of one pool.
+    pub fn claims_of_pool(&self, pool: &str) -> impl Iterator<Item = &Arc<NodeClaim>> {
+        self.claims.values().filter(move |claim| {
+            claim
+                .metadata
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get(NODEPOOL))
+                .is_some_and(|own| own == pool)
+        })
+    }
+
+    /// Remembers how the registration of a node of a pool went.
+    pub(crate) fn note_registration(&mut self, pool: &str, went_well: bool) {
+        self.registrations.entry(pool.to_owned()).or_default().note(went_well);
+    }
+
+    /// How the latest registrations of a pool's nodes went.
+    pub(crate) fn registrations(&mut self, pool: &str) -> &mut Registrations {
+        self.registrations.entry(pool.to_owned()).or_default()
+    }
+
     /// A node by its name.
     pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
         self.nodes.get(name)
@@ -175,6 +201,9 @@ impl State {
             self.index(key, delta.old.and_then(provider_id), delta.new.and_then(provider_id), Side::Claim);
         } else if change.of::<NodePool>().is_some() {
             put(&mut self.pools, key.name(), caches.of::<NodePool>().get(key));
+            if !self.pools.contains_key(key.name()) {
+                self.registrations.remove(key.name());
+            }
         } else if change.of::<CSINode>().is_some() {
             put(&mut self.csi_nodes, key.name(), caches.of::<CSINode>().get(key));
             self.refresh_node(key.name());

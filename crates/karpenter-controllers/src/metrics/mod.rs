@@ -81,6 +81,7 @@ where
 /// Why a claim was taken down, in the words of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disruption {
+    Expired,
     GarbageCollected,
     InsufficientCapacity,
     NodeClassNotReady,
@@ -91,6 +92,7 @@ pub(crate) enum Disruption {
 impl Disruption {
     pub(crate) fn metric(self) -> &'static str {
         match self {
+            Self::Expired => "expired",
             Self::GarbageCollected => "garbage_collected",
             Self::InsufficientCapacity => "insufficient_capacity",
             Self::NodeClassNotReady => "nodeclass_not_ready",

@@ -1,8 +1,12 @@
-//! The life of a NodeClaim: launched, registered, initialized; given up when that takes too long; taken apart when it is deleted.
+//! The life of a NodeClaim: launched, registered, initialized; watched over while it lives; given up when something takes too long; taken
+//! apart when it is deleted.
 //!
 //! Every step looks at the claim as it is and says what is missing, so it does not matter where the last process stopped. The steps are
 //! files of their own; [`Lifecycle`] puts them in order.
 
+mod consistency;
+mod consolidatable;
+mod expiration;
 mod finalization;
 mod garbage;
 mod initialization;
@@ -10,18 +14,20 @@ mod launch;
 mod liveness;
 mod registration;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use karpenter_api::condition::nodeclaim::{DEPENDENTS, LAUNCHED, REGISTERED};
-use karpenter_api::{NodeClaim, labels};
+use karpenter_api::{NodeClaim, NodePool, labels};
 use karpenter_provider::{LaunchError, NodeClassKind, Termination};
 use karpenter_runtime::{
-    Caches, Change, Controller, Effect, Key, Outcome, Status, View, Wakes, Watches, Write,
+    Caches, Change, Controller, Delta, Effect, Handle, Key, Outcome, Status, View, Wakes, Watches, Write,
 };
 
+use consistency::Checks;
 pub(crate) use finalization::Stopping;
 pub(crate) use garbage::GarbageCollection;
 pub(crate) use initialization::is_ready;
@@ -31,6 +37,7 @@ use crate::cloud::{CloudReply, CloudRequest};
 use crate::conditions::Conditions;
 use crate::events::Events;
 use crate::metrics::{Disruption, Metrics};
+use crate::observed::ObservedPod;
 use crate::patches::difference;
 use crate::state::{Shared, node_provider_id, provider_id};
 
@@ -44,20 +51,46 @@ pub(crate) struct Lifecycle {
     launches: Launches,
     /// What was last heard about the machines of deleted claims, by UID.
     stopping: BTreeMap<String, Stopping>,
+    /// Claims on whose node a pod came or went since they were last looked at.
+    disturbed: BTreeSet<Key>,
+    checks: Checks,
     events: Events,
     metrics: Metrics,
+    handle: Handle,
 }
 
 impl Lifecycle {
     /// A controller of the claims whose NodeClass is one of `classes`.
-    pub(crate) fn new(state: Shared, classes: &'static [NodeClassKind], metrics: Metrics) -> Self {
+    pub(crate) fn new(
+        state: Shared,
+        classes: &'static [NodeClassKind],
+        metrics: Metrics,
+        handle: Handle,
+    ) -> Self {
         Self {
             state,
             classes,
             launches: Launches::default(),
             stopping: BTreeMap::new(),
+            disturbed: BTreeSet::new(),
+            checks: Checks::default(),
             events: Events::default(),
             metrics,
+            handle,
+        }
+    }
+
+    /// A pod that comes or goes disturbs the quiet of its node.
+    fn see_pod(&mut self, old: &ObservedPod, new: &ObservedPod, wakes: &mut Wakes) {
+        if !consolidatable::disturbs(old, new) {
+            return;
+        }
+        let state = self.state.lock();
+        let node = new.node.as_deref().and_then(|name| state.node(name));
+        let Some(id) = node.and_then(|node| node_provider_id(node)) else { return };
+        for claim in state.claims_of(id) {
+            self.disturbed.insert(Key::cluster(&claim));
+            wakes.wake(Key::cluster(&claim));
         }
     }
 
@@ -85,21 +118,83 @@ impl Lifecycle {
         }
         let nodes = self.nodes(&new, view.caches);
         let node_write = registration::step(&mut new, &nodes, view.now)
-            .or_else(|| initialization::step(&mut new, &nodes, view.now));
-        if let Some(overdue) = liveness::overdue(&new, view.now) {
-            tracing::info!("NodeClaim {} is given up: {}", Key::of(&**claim), overdue.reason());
-            self.metrics.disrupted(overdue.disruption(), claim, &self.state);
-            return Outcome::done()
-                .then(Write::delete::<NodeClaim>(&Key::of(&**claim)).if_uid(uid(claim)).tolerating(404));
+            .or_else(|| initialization::step(&mut new, &nodes, view.now))
+            .or_else(|| registration::hydrate(&new, &nodes));
+        if let Some(outcome) = self.end(claim, &new, view) {
+            return outcome;
         }
+        if !is_registered(claim) && is_registered(&new) {
+            self.note_registration(&new, true);
+        }
+        let (event, upkeep) = self.keep_up(claim, &mut new, &nodes, view);
         let claim_write = difference(&**claim, &new);
         // What the claim says of its node must already be true of the node.
         let outcome = match node_write {
             Some(write) => Outcome::done().then(write),
             None => Outcome::done().then_all(claim_write),
         };
-        let next = [liveness::next_check(&new, view.now), self.launches.next_attempt(uid(claim), view.now)];
-        next.into_iter().flatten().fold(outcome, Outcome::again)
+        let next = [
+            liveness::next_check(&new, view.now),
+            expiration::next_check(&new, view.now),
+            self.launches.next_attempt(uid(claim), view.now),
+        ];
+        next.into_iter().chain(upkeep).flatten().fold(outcome.then_all(event), Outcome::again)
+    }
+
+    /// Ends the claim's life if something took too long, or its time is over.
+    fn end(&mut self, claim: &NodeClaim, new: &NodeClaim, view: &View<'_>) -> Option<Outcome<CloudRequest>> {
+        let (why, disruption) = if let Some(overdue) = liveness::overdue(new, view.now) {
+            self.note_registration(claim, false);
+            (overdue.reason(), overdue.disruption())
+        } else if expiration::is_over(claim, view.now) {
+            ("it has expired", Disruption::Expired)
+        } else {
+            return None;
+        };
+        tracing::info!("NodeClaim {} is deleted: {why}", Key::of(claim));
+        self.metrics.disrupted(disruption, claim, &self.state);
+        Some(
+            Outcome::done()
+                .then(Write::delete::<NodeClaim>(&Key::of(claim)).if_uid(uid(claim)).tolerating(404)),
+        )
+    }
+
+    /// Remembers how a registration went, and has the pool say so.
+    fn note_registration(&self, claim: &NodeClaim, went_well: bool) {
+        let Some(pool) = claim.metadata.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL)) else {
+            return;
+        };
+        self.state.lock().note_registration(pool, went_well);
+        self.handle.wake(crate::nodepool::NAME, Key::cluster(pool));
+    }
+
+    /// What is looked after while the claim lives: an event to tell, and when to look again.
+    fn keep_up(
+        &mut self,
+        claim: &NodeClaim,
+        new: &mut NodeClaim,
+        nodes: &[Arc<Node>],
+        view: &View<'_>,
+    ) -> (Option<Write>, [Option<Duration>; 2]) {
+        self.hydrate(new);
+        if self.disturbed.remove(&Key::of(claim)) {
+            consolidatable::note_disturbance(new, view.now);
+        }
+        let pool = new.metadata.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL));
+        let pool = pool.and_then(|pool| self.state.lock().pool(pool).cloned());
+        let quiet = consolidatable::step(new, pool.as_deref(), view.now);
+        let (event, check) = self.checks.step(new, nodes, &mut self.events, view);
+        (event, [quiet, check])
+    }
+
+    /// Claims made by an older version may lack the label that names their NodeClass.
+    fn hydrate(&self, claim: &mut NodeClaim) {
+        let class = &claim.spec.node_class_ref;
+        let known = self.classes.iter().find(|known| known.group == class.group && known.kind == class.kind);
+        if let Some(known) = known {
+            let name = class.name.clone();
+            claim.metadata.labels.get_or_insert_default().entry(known.label()).or_insert(name);
+        }
     }
 
     /// Brings the launch a step further; `None` when there is nothing to do but to write down what is known.
@@ -149,6 +244,8 @@ impl Controller for Lifecycle {
     fn watches(&self, watches: &mut Watches) {
         watches.reads::<NodeClaim>();
         watches.reads::<Node>();
+        watches.reads::<NodePool>();
+        watches.reads::<ObservedPod>();
     }
 
     fn wake(&mut self, change: &Change, _: &Caches, wakes: &mut Wakes) {
@@ -157,6 +254,8 @@ impl Controller for Lifecycle {
                 let uid = delta.old.map(uid).unwrap_or_default();
                 self.launches.forget(uid);
                 self.stopping.remove(uid);
+                self.checks.forget(uid);
+                self.disturbed.remove(change.key());
             }
             wakes.wake(change.key().clone());
         } else if let Some(delta) = change.of::<Node>() {
@@ -164,6 +263,11 @@ impl Controller for Lifecycle {
             for id in [delta.old, delta.new].into_iter().flatten().filter_map(node_provider_id) {
                 state.claims_of(id).iter().for_each(|claim| wakes.wake(Key::cluster(claim)));
             }
+        } else if let Some(Delta { old: Some(old), new: Some(new) }) = change.of::<ObservedPod>() {
+            self.see_pod(old, new, wakes);
+        } else if change.of::<NodePool>().is_some() {
+            let state = self.state.lock();
+            state.claims_of_pool(change.key().name()).for_each(|claim| wakes.wake(Key::of(&**claim)));
         }
     }
 

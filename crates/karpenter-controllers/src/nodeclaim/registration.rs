@@ -42,6 +42,16 @@ pub(super) fn step(claim: &mut NodeClaim, nodes: &[Arc<Node>], now: Timestamp) -
     None
 }
 
+/// Nodes registered by an older version may lack the label that names their NodeClass.
+pub(super) fn hydrate(claim: &NodeClaim, nodes: &[Arc<Node>]) -> Option<Write> {
+    let [node] = nodes else { return None };
+    let class = &claim.spec.node_class_ref;
+    let key = format!("{}/{}", class.group, class.kind.to_lowercase());
+    let mut hydrated = Node::clone(node);
+    hydrated.metadata.labels.get_or_insert_default().entry(key).or_insert_with(|| class.name.clone());
+    if is_registered(claim) { difference(&**node, &hydrated) } else { None }
+}
+
 /// The node as its claim wants it.
 fn registered(claim: &NodeClaim, node: &Node) -> Node {
     let mut node = node.clone();

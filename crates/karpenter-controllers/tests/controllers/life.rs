@@ -86,11 +86,7 @@ async fn a_deleted_claim_drains_its_node_and_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_node_never_joins_is_given_up_and_replaced() {
     let world = World::new().await;
-    let delay = Patch::Merge(json!({"spec": {"nodeRegistrationDelay": "24h"}}));
-    kube::Api::<karpenter_kwok::KWOKNodeClass>::all(world.client.clone())
-        .patch("default", &PatchParams::default(), &delay)
-        .await
-        .unwrap();
+    world.set_boot_time("24h").await;
     let _running = world.start();
     world.create_pending_pod("a", "500m").await;
     pass(60).await;
@@ -113,4 +109,88 @@ async fn an_impossible_pod_is_told_why() {
     let told: Vec<String> = events.iter().filter_map(|event| event.message.clone()).collect();
     assert!(told.iter().any(|message| message.contains("cpu")), "{told:?}");
     assert!(world.list_claims().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_node_may_be_consolidated_until_a_pod_comes_or_goes() {
+    let world = World::new().await;
+    let _running = world.start();
+    world.set_disruption("general", json!({"consolidateAfter": "5m"})).await;
+    world.create_pending_pod("a", "500m").await;
+    pass(30).await;
+    let node = world.list_nodes().await[0].metadata.name.clone().unwrap();
+    world.make_ready(&node).await;
+    world.bind("a", &node).await;
+    pass(60).await;
+    let claim = &world.list_claims().await[0];
+    assert!(claim.status.as_ref().unwrap().last_pod_event_time.is_some(), "the pod that came was noted");
+    assert_eq!(condition(claim, "Consolidatable"), "absent");
+    pass(5 * 60).await;
+    assert_eq!(condition(&world.list_claims().await[0], "Consolidatable"), "True");
+    world.pods().delete("a", &DeleteParams::default()).await.unwrap();
+    pass(5).await;
+    assert_eq!(condition(&world.list_claims().await[0], "Consolidatable"), "absent", "a pod is going");
+    pass(5 * 60).await;
+    assert_eq!(condition(&world.list_claims().await[0], "Consolidatable"), "True");
+    world.set_disruption("general", json!({"consolidateAfter": "Never"})).await;
+    pass(5).await;
+    assert_eq!(condition(&world.list_claims().await[0], "Consolidatable"), "absent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_claim_goes_and_its_pod_gets_another() {
+    let world = World::new().await;
+    let expiry = Patch::Merge(json!({"spec": {"template": {"spec": {"expireAfter": "1h"}}}}));
+    world.pools().patch("general", &PatchParams::default(), &expiry).await.unwrap();
+    let _running = world.start();
+    world.create_pending_pod("a", "500m").await;
+    pass(30).await;
+    let node = world.list_nodes().await[0].metadata.name.clone().unwrap();
+    world.make_ready(&node).await;
+    let first = world.list_claims().await[0].metadata.name.clone().unwrap();
+    pass(59 * 60).await;
+    assert!(world.claims().get(&first).await.unwrap().metadata.deletion_timestamp.is_none());
+    pass(2 * 60).await;
+    assert!(world.claims().get_opt(&first).await.unwrap().is_none());
+    assert_eq!(world.list_claims().await.len(), 1, "the pod still waits for a node");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_says_whether_its_nodes_join() {
+    let world = World::new().await;
+    let health = async || {
+        let pool = world.pools().get("general").await.unwrap();
+        let conditions = pool.status.unwrap().conditions.unwrap();
+        conditions.into_iter().find(|found| found.type_ == "NodeRegistrationHealthy").unwrap().status
+    };
+    let _running = world.start();
+    pass(1).await;
+    assert_eq!(health().await, "Unknown");
+    world.create_pending_pod("a", "500m").await;
+    pass(40).await;
+    assert_eq!(health().await, "True");
+    world.set_boot_time("24h").await;
+    pass(10).await;
+    assert_eq!(health().await, "Unknown", "what was known is not known of the changed NodeClass");
+    world.create_pending_pod("b", "60").await;
+    pass(16 * 60).await;
+    assert_eq!(health().await, "True", "one failure may happen");
+    pass(16 * 60).await;
+    assert_eq!(health().await, "False");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_smaller_than_its_machine_is_reported() {
+    let world = World::new().await;
+    let _running = world.start();
+    world.create_pending_pod("a", "500m").await;
+    pass(30).await;
+    let node = world.list_nodes().await[0].metadata.name.clone().unwrap();
+    world.make_ready(&node).await;
+    pass(5).await;
+    assert_eq!(condition(&world.list_claims().await[0], "ConsistentStateFound"), "True");
+    let shrunk = Patch::Merge(json!({"status": {"capacity": {"cpu": "100m"}}}));
+    world.nodes().patch_status(&node, &PatchParams::default(), &shrunk).await.unwrap();
+    pass(11 * 60).await;
+    assert_eq!(condition(&world.list_claims().await[0], "ConsistentStateFound"), "False");
 }

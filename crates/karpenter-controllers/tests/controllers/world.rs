@@ -127,6 +127,22 @@ impl World {
         Api::all(self.client.clone())
     }
 
+    pub(crate) fn pools(&self) -> Api<NodePool> {
+        Api::all(self.client.clone())
+    }
+
+    pub(crate) async fn set_disruption(&self, pool: &str, disruption: Value) {
+        let patch = Patch::Merge(json!({"spec": {"disruption": disruption}}));
+        self.pools().patch(pool, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// From now on machines take this long from their launch until their node appears.
+    pub(crate) async fn set_boot_time(&self, delay: &str) {
+        let patch = Patch::Merge(json!({"spec": {"nodeRegistrationDelay": delay}}));
+        let classes: Api<KWOKNodeClass> = Api::all(self.client.clone());
+        classes.patch("default", &PatchParams::default(), &patch).await.unwrap();
+    }
+
     pub(crate) async fn list_claims(&self) -> Vec<NodeClaim> {
         self.claims().list(&ListParams::default()).await.unwrap().items
     }
