@@ -48,7 +48,8 @@ pub struct KubeletConfig {
     pub pod_start_after: Duration,
     /// How long a pod takes to stop, within its grace period.
     pub pod_stop_after: Duration,
-    /// How often a node says that it is alive.
+    /// How often a node says that it is alive. Leases last twice as long, so this may be as rare as one likes, even a year: a
+    /// node that is made unreachable cuts its lease short and is found silent as soon as a real one.
     pub heartbeat: Duration,
     /// Storage drivers on every node.
     pub csi_drivers: Vec<CsiDriver>,

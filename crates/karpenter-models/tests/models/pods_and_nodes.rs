@@ -1,7 +1,10 @@
 //! Pods on nodes, through the API, on simulated time.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use karpenter_models::ModelsConfig;
+use karpenter_models::config::KubeletConfig;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
@@ -93,6 +96,26 @@ async fn a_silent_node_is_tainted_and_its_pods_leave_after_five_minutes() {
     world.pass(40).await;
     assert!(world.pods().await.is_empty());
     assert!(nodes.get("n1").await.unwrap().spec.unwrap().taints.unwrap_or_default().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_heartbeats_is_at_rest_and_still_finds_a_silent_node() {
+    let year = Duration::from_hours(24 * 365);
+    let kubelets = KubeletConfig { heartbeat: year, ..KubeletConfig::default() };
+    let world = World::start(ModelsConfig { kubelets: Some(kubelets), ..ModelsConfig::default() });
+    world.add_node("n1", "a", json!({})).await;
+    world.add_pod("web", "1", json!({})).await;
+    world.pass(600).await;
+    let before = world.server.resource_version();
+    world.pass(24 * 3600).await;
+    assert_eq!(world.server.resource_version(), before, "nobody writes anything for a day");
+    let silence = json!({"metadata": {"annotations": {"cluster.model/kubelet": "unreachable"}}});
+    let nodes = world.cluster_api::<Node>();
+    nodes.patch("n1", &PatchParams::default(), &Patch::Merge(silence)).await.unwrap();
+    world.pass(45).await;
+    assert_eq!(world.pod_lines().await, ["web Running ready n1"]);
+    world.pass(10).await;
+    assert_eq!(world.pod_lines().await, ["web Running unready n1"]);
 }
 
 #[tokio::test(start_paused = true)]
