@@ -31,11 +31,16 @@ pub(crate) fn names() -> Result<Vec<String>> {
     Ok(stored)
 }
 
-/// The benchmarks a person asked for, or all of them but the consolidations, which `karpenter solve` does not answer
-/// yet. A name also stands for the series that begins with it.
+/// Whether a benchmark asks what can be disrupted, not where pods go.
+pub(crate) fn is_disruption(name: &str) -> bool {
+    name.starts_with("cons-") || name.starts_with("disruption-")
+}
+
+/// The benchmarks a person asked for, or all of them but those about disruption, which are asked for by name. A name
+/// also stands for the series that begins with it.
 pub(crate) fn select(all: &[String], asked: &[String]) -> Result<Vec<String>> {
     if asked.is_empty() {
-        return Ok(all.iter().filter(|name| !name.starts_with("cons-")).cloned().collect());
+        return Ok(all.iter().filter(|name| !is_disruption(name)).cloned().collect());
     }
     let mut selected = Vec::new();
     for wanted in asked {

@@ -2,6 +2,7 @@
 //!
 //! Everything is drawn from [`Random`] with a fixed seed, so a scenario is the same file on every run.
 
+pub(crate) mod disruption;
 mod distinct;
 mod growth;
 mod unique_labels;
@@ -24,6 +25,7 @@ pub(crate) fn names() -> Vec<String> {
     for series in ["growth-mix", "growth-large"] {
         names.extend(GROWTH.iter().map(|pods| format!("{series}-{pods}")));
     }
+    names.extend(disruption::NODES.iter().map(|nodes| format!("disruption-{nodes}")));
     names
 }
 
@@ -39,6 +41,7 @@ pub(crate) fn scenario(name: &str, stored: impl Fn(&str) -> Result<Value>) -> Re
         "small-warm" => warm::scenario(stored("large-1000")?, random, 50, 50)?,
         _ => match name.rsplit_once('-').map(|(series, pods)| (series, pods.parse())) {
             Some(("growth-mix", Ok(pods))) => growth::mix(stored("bench-500")?, random, pods),
+            Some(("disruption", Ok(nodes))) => disruption::scenario(stored("large-1000")?, random, nodes)?,
             Some(("growth-large", Ok(pods))) => growth::large(stored("large-10000")?, pods),
             _ => bail!("no benchmark is called {name}; `cargo xtask bench --list` prints their names"),
         },
@@ -145,6 +148,16 @@ mod tests {
         let bound: u64 = nodes.iter().map(pods).sum();
         assert_eq!(bound, 50_000);
         assert_eq!(pods(&scenario), 1_000);
+    }
+
+    #[test]
+    fn a_cluster_to_consolidate_has_ten_pods_on_every_node_and_twenty_pools() {
+        let scenario = make("disruption-100");
+        let nodes = scenario["nodes"].as_array().expect("nodes are an array");
+        assert_eq!(nodes.len(), 100);
+        assert!(nodes.iter().all(|node| pods(node) == 10));
+        assert_eq!(scenario["nodePools"].as_array().map(Vec::len), Some(20));
+        assert_eq!(scenario["mode"], "disrupt");
     }
 
     #[test]

@@ -86,8 +86,10 @@ fn run(arguments: &Arguments) -> Result<bool> {
         let limit = (!arguments.names.contains(name)).then(|| Duration::from_secs(arguments.upstream_limit));
         let file = files::write(name, &folder)?;
         eprintln!("{name}");
-        let mut row = measure_both(&file, &karpenter, upstream.as_ref(), limit);
-        if !arguments.no_bound {
+        let two_cores = karpenter.on_two_cores();
+        let program = if files::is_disruption(name) { &two_cores } else { &karpenter };
+        let mut row = measure_both(&file, program, upstream.as_ref(), limit);
+        if !arguments.no_bound && !files::is_disruption(name) {
             row.bound = bound::of_file(&file.path)?;
         }
         rows.push(row);

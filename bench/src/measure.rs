@@ -22,6 +22,8 @@ pub(crate) struct Stats {
     pub(crate) price: f64,
     pub(crate) types_per_claim_median: f64,
     pub(crate) unschedulable: usize,
+    /// What the best command saves per hour.
+    pub(crate) savings: f64,
 }
 
 #[derive(Deserialize)]
@@ -44,6 +46,13 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// The same program with two threads: disruption is measured on two cores.
+    pub(crate) fn on_two_cores(&self) -> Self {
+        let mut arguments = self.arguments.clone();
+        arguments.extend(["--threads".to_owned(), "2".to_owned()]);
+        Self { path: self.path.clone(), arguments }
+    }
+
     pub(crate) fn command(&self, file: &Path) -> Command {
         let mut command = Command::new(&self.path);
         command.args(&self.arguments).arg(file);
@@ -101,8 +110,8 @@ pub(crate) fn median(program: &Program, file: &Path) -> Result<Stats> {
             Measured::TookLonger(limit) => bail!("stopped after {} s", limit.as_secs()),
         };
         if let Some(first) = runs.first()
-            && (first.nodes, first.price.to_bits(), first.unschedulable)
-                != (stats.nodes, stats.price.to_bits(), stats.unschedulable)
+            && (first.nodes, first.price.to_bits(), first.unschedulable, first.savings.to_bits())
+                != (stats.nodes, stats.price.to_bits(), stats.unschedulable, stats.savings.to_bits())
         {
             bail!("two runs on {} gave different plans: every run must give the same bytes", file.display());
         }

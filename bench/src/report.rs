@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::bound::Bound;
+use crate::files;
 use crate::generate::GROWTH;
 use crate::measure::{Measured, Stats};
 use crate::table::{Table, number, times};
@@ -34,18 +35,20 @@ pub(crate) fn render(
     instructions: &BTreeMap<String, u64>,
     baseline: &BTreeMap<String, u64>,
 ) -> String {
-    let mut sections = vec![("Measured", figures(rows))];
+    let (disruption, rows): (Vec<&Row>, Vec<&Row>) =
+        rows.iter().partition(|row| files::is_disruption(&row.name));
+    let mut sections = vec![("Measured", figures(&rows)), ("Disruption, one sweep", sweeps(&disruption))];
     if rows.iter().any(|row| row.upstream.is_some()) {
-        sections.push(("Beside upstream, one worker, same run", comparison(rows)));
+        sections.push(("Beside upstream, one worker, same run", comparison(&rows)));
     }
-    sections.push(("Growth: CPU seconds ~ pods^exponent", growth(rows)));
+    sections.push(("Growth: CPU seconds ~ pods^exponent", growth(&rows)));
     sections.push(("Instructions", instruction_table(instructions, baseline)));
-    sections.push(("Targets", targets::table(rows)));
+    sections.push(("Targets", targets::table(&rows, &disruption)));
     let mut report = String::from("# Benchmark report\n");
     for (title, table) in sections.into_iter().filter(|(_, table)| !table.is_empty()) {
         let _ = write!(report, "\n## {title}\n\n{}", table.render());
     }
-    for row in rows {
+    for row in rows.iter().chain(&disruption) {
         if let Err(message) = &row.ours {
             let _ = write!(report, "\n- `{}` was not solved: {message}", row.name);
         }
@@ -57,7 +60,36 @@ pub(crate) fn render(
     report
 }
 
-fn figures(rows: &[Row]) -> Table {
+/// What one sweep over every node costs and what its best command saves.
+fn sweeps(rows: &[&Row]) -> Table {
+    let mut table = Table::new([
+        "file",
+        "nodes",
+        "wall s",
+        "CPU s",
+        "peak MB",
+        "saves $/h",
+        "upstream CPU s",
+        "upstream saves $/h",
+    ]);
+    for row in rows {
+        let Ok(stats) = &row.ours else { continue };
+        let theirs = |figure: fn(&Stats) -> String| row.upstream_stats().map_or_else(none, figure);
+        table.add([
+            row.name.clone(),
+            stats.nodes.to_string(),
+            number(stats.solve_wall_seconds),
+            number(stats.solve_cpu_seconds),
+            megabytes(stats),
+            number(stats.savings),
+            theirs(|stats| number(stats.solve_cpu_seconds)),
+            theirs(|stats| number(stats.savings)),
+        ]);
+    }
+    table
+}
+
+fn figures(rows: &[&Row]) -> Table {
     let mut table = Table::new([
         "file",
         "pods",
@@ -103,7 +135,7 @@ fn gap(price: f64, bound: f64) -> String {
     if bound > 0.0 { format!("{:.1}", 100.0 * (price / bound - 1.0)) } else { none() }
 }
 
-fn comparison(rows: &[Row]) -> Table {
+fn comparison(rows: &[&Row]) -> Table {
     let mut table = Table::new([
         "file",
         "CPU s",
@@ -163,7 +195,7 @@ pub(crate) fn megabytes(stats: &Stats) -> String {
 }
 
 /// Series of growing sizes that were measured whole, with the points (pods, CPU seconds).
-pub(crate) fn series(rows: &[Row]) -> Vec<(&'static str, Vec<(f64, f64)>)> {
+pub(crate) fn series(rows: &[&Row]) -> Vec<(&'static str, Vec<(f64, f64)>)> {
     let points = |name: &str| -> Option<Vec<(f64, f64)>> {
         let point = |pods: &usize| {
             let row = rows.iter().find(|row| row.name == format!("{name}-{pods}"))?;
@@ -174,7 +206,7 @@ pub(crate) fn series(rows: &[Row]) -> Vec<(&'static str, Vec<(f64, f64)>)> {
     ["growth-mix", "growth-large"].into_iter().filter_map(|name| Some((name, points(name)?))).collect()
 }
 
-fn growth(rows: &[Row]) -> Table {
+fn growth(rows: &[&Row]) -> Table {
     let mut table = Table::new(["series", "all sizes fitted", "first to last", "steepest step"]);
     for (name, points) in series(rows) {
         let ends = [points[0], points[points.len() - 1]];
@@ -234,8 +266,8 @@ mod tests {
         let stats = Stats { price: 225.0, unschedulable: 1, ..Stats::default() };
         let mut rows = [row("x", stats)];
         rows[0].bound = Some(Bound { price: 200.0, price_by_weight: 200.0, unplaceable: 1 });
-        assert!(figures(&rows).render().contains("12.5 |"));
+        assert!(figures(&rows.each_ref()).render().contains("12.5 |"));
         rows[0].bound = Some(Bound { price: 200.0, price_by_weight: 200.0, unplaceable: 0 });
-        assert!(!figures(&rows).render().contains("12.5 |"));
+        assert!(!figures(&rows.each_ref()).render().contains("12.5 |"));
     }
 }

@@ -34,22 +34,49 @@ impl Judged {
     }
 }
 
+/// The longest a sweep over so many nodes may take on two cores, in seconds.
+const SWEEP_SECONDS_MAX: [(&str, f64); 3] =
+    [("disruption-1000", 1.0), ("disruption-5000", 10.0), ("disruption-10000", 30.0)];
+const SWEEP_MEGABYTES_MAX: f64 = 600.0;
+
 /// The promises that this run can judge.
-pub(crate) fn table(rows: &[Row]) -> Table {
+pub(crate) fn table(rows: &[&Row], sweeps: &[&Row]) -> Table {
     let mut table = Table::new(["target", "wanted", "seen", "met"]);
-    let broken = rows.iter().flat_map(of_every_file).filter(|judged| !judged.met);
-    for judged in speed(rows).into_iter().chain(of_named_files(rows)).chain(broken) {
+    let broken = rows.iter().flat_map(|row| of_every_file(row)).filter(|judged| !judged.met);
+    let judged = speed(rows).into_iter().chain(of_named_files(rows)).chain(of_sweeps(sweeps));
+    for judged in judged.chain(broken) {
         let met = if judged.met { "yes" } else { "NO" };
         table.add([judged.target, judged.wanted, judged.seen, met.to_owned()]);
     }
     table
 }
 
-fn ours<'a>(rows: &'a [Row], name: &str) -> Option<&'a Stats> {
+/// Time and memory of sweeps, and that nothing saves less than upstream.
+fn of_sweeps(rows: &[&Row]) -> Vec<Judged> {
+    let mut judged = Vec::new();
+    for row in rows {
+        let (name, Ok(ours)) = (&row.name, &row.ours) else { continue };
+        if let Some((_, most)) = SWEEP_SECONDS_MAX.iter().find(|(known, _)| known == name) {
+            judged.push(Judged::at_most(format!("{name}: wall s"), *most, ours.solve_wall_seconds));
+            let memory = ours.peak_memory_bytes / 1e6;
+            judged.push(Judged::at_most(format!("{name}: peak MB"), SWEEP_MEGABYTES_MAX, memory));
+        }
+        if let Some(upstream) = row.upstream_stats() {
+            judged.push(Judged::at_least(
+                format!("{name}: saves $/h, upstream's"),
+                upstream.savings,
+                ours.savings,
+            ));
+        }
+    }
+    judged
+}
+
+fn ours<'a>(rows: &[&'a Row], name: &str) -> Option<&'a Stats> {
     rows.iter().find(|row| row.name == name)?.ours.as_ref().ok()
 }
 
-fn speed(rows: &[Row]) -> Vec<Judged> {
+fn speed(rows: &[&Row]) -> Vec<Judged> {
     let judge = |(name, wanted): (&str, f64)| {
         let row = rows.iter().find(|row| row.name == name)?;
         let seen = row.upstream_stats()?.solve_cpu_seconds / row.ours.as_ref().ok()?.solve_cpu_seconds;
@@ -58,7 +85,7 @@ fn speed(rows: &[Row]) -> Vec<Judged> {
     TIMES_LESS.into_iter().filter_map(judge).collect()
 }
 
-fn of_named_files(rows: &[Row]) -> Vec<Judged> {
+fn of_named_files(rows: &[&Row]) -> Vec<Judged> {
     let mut judged = Vec::new();
     if let Some(large) = ours(rows, "large-10000") {
         judged.push(Judged::at_most("large-10000: $/h", LARGE_PRICE_MAX, large.price));
@@ -114,15 +141,15 @@ mod tests {
     #[test]
     fn a_missed_target_is_marked() {
         let report =
-            table(&[row("warm", Stats { solve_cpu_seconds: 0.3, ..Stats::default() }, None)]).render();
+            table(&[&row("warm", Stats { solve_cpu_seconds: 0.3, ..Stats::default() }, None)], &[]).render();
         assert!(report.contains("warm: CPU s") && report.contains("NO"), "{report}");
     }
 
     #[test]
     fn a_price_above_upstreams_is_a_broken_promise_and_one_below_is_not_mentioned() {
         let at = |price| Stats { price, ..Stats::default() };
-        let dearer = table(&[row("x", at(2.0), Some(at(1.0)))]);
+        let dearer = table(&[&row("x", at(2.0), Some(at(1.0)))], &[]);
         assert!(dearer.render().contains("x: $/h, upstream's"), "{}", dearer.render());
-        assert!(table(&[row("x", at(1.0), Some(at(2.0)))]).is_empty());
+        assert!(table(&[&row("x", at(1.0), Some(at(2.0)))], &[]).is_empty());
     }
 }

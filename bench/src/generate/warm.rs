@@ -142,6 +142,6 @@ fn machine(instance_type: &Value) -> Result<Machine> {
     })
 }
 
-fn resources(list: &Value) -> Result<ResourceList> {
+pub(super) fn resources(list: &Value) -> Result<ResourceList> {
     serde_json::from_value(list.clone()).context("reading a list of resources of the catalog")
 }

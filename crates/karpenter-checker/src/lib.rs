@@ -1,8 +1,8 @@
-//! An independent judge of provisioning plans.
+//! An independent judge of provisioning and disruption plans.
 //!
 //! [`check`] decides from first principles whether a plan can work: it shares no code with the solver, down to its
 //! own quantities and label sets. [`judge`] compares a plan with what upstream answered to the same scenario,
-//! [`flexibility`] compares the choice of machines, and [`cases`] holds the scenarios with upstream's answers.
+//! [`flexibility`] compares the choice of machines, [`judge_disruption`] does both for commands that disrupt nodes, and [`cases`] holds the scenarios with upstream's answers.
 //!
 //! Where Kubernetes leaves room, these readings were chosen:
 //!
@@ -18,6 +18,7 @@
 pub mod cases;
 mod check;
 mod claim;
+mod disruption;
 mod eviction;
 mod expected;
 mod flexibility;
@@ -33,6 +34,7 @@ mod violation;
 mod world;
 
 pub use check::check;
+pub use disruption::judge_disruption;
 pub use expected::{Expected, ExpectedClaim, Range, SampleClaim};
 pub use flexibility::{Flexibility, MissingTypes, flexibility};
 pub use judge::{Failure, Verdict, judge};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use karpenter_kube::scenario::{Claim, ExistingNode, Explanation, Outcome};
+use karpenter_kube::scenario::{Claim, Command, DisruptionOutcome, ExistingNode, Explanation, Outcome};
 
 /// How many existing nodes are listed before the rest is only counted.
 const EXISTING_NODES_SHOWN: usize = 20;
@@ -13,6 +13,41 @@ pub(crate) fn explain(outcome: &Outcome) -> String {
     let mut text = String::new();
     write_summary(&mut text, outcome).expect("a string takes any text");
     text
+}
+
+/// The text for one scenario with `mode: disrupt`.
+pub(crate) fn explain_disruption(outcome: &DisruptionOutcome) -> String {
+    let mut text = String::new();
+    write_disruption(&mut text, outcome).expect("a string takes any text");
+    text
+}
+
+fn write_disruption(text: &mut String, outcome: &DisruptionOutcome) -> std::fmt::Result {
+    let title = if outcome.name.is_empty() { "scenario" } else { outcome.name.as_str() };
+    let stats = &outcome.stats;
+    writeln!(
+        text,
+        "{title}: {}; up to {:.4} per hour can be saved",
+        counted(stats.nodes, "node"),
+        stats.savings
+    )?;
+    for command in &outcome.disruption {
+        write_command(text, command)?;
+    }
+    outcome.explanations.iter().try_for_each(|explanation| writeln!(text, "  {}", explanation.message))
+}
+
+fn write_command(text: &mut String, command: &Command) -> std::fmt::Result {
+    writeln!(
+        text,
+        "  {:?}: {} {} ({:.4} per hour), saving {:.4} per hour",
+        command.method,
+        command.decision,
+        command.candidates.join(", "),
+        command.source_cost,
+        command.savings
+    )?;
+    write_claims(text, &command.replacements)
 }
 
 fn write_summary(text: &mut String, outcome: &Outcome) -> std::fmt::Result {

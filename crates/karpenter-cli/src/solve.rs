@@ -6,28 +6,28 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use karpenter_core::{ProvisioningPlan, plan_provisioning};
-use karpenter_kube::scenario::{self, Mode, PlanFigures, Problem};
+use karpenter_core::{ProvisioningPlan, plan_disruption, plan_provisioning};
+use karpenter_kube::scenario::{self, Mode, Problem};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde::Serialize;
 
 use crate::arguments::SolveArguments;
-use crate::explain::explain;
+use crate::explain::{explain, explain_disruption};
 use crate::measure::{Cost, measured};
 
 /// One line of `--stats`.
 #[derive(Serialize)]
-struct StatsLine<'a> {
+struct StatsLine<'a, F> {
     name: &'a str,
-    stats: Stats,
+    stats: Stats<F>,
 }
 
 #[derive(Serialize)]
-struct Stats {
+struct Stats<F> {
     #[serde(flatten)]
     cost: Cost,
     #[serde(flatten)]
-    figures: PlanFigures,
+    figures: F,
 }
 
 /// Answers every file; a file that cannot be used does not keep the others from being answered.
@@ -67,14 +67,7 @@ fn read_problem(file: &Path) -> Result<Problem, String> {
         fs::read(file).map(|bytes| text = bytes)
     };
     read.map_err(|error| format!("cannot be read: {error}"))?;
-    let problem = scenario::load(&text).map_err(|invalid| invalid.to_string())?;
-    if problem.mode == Mode::Disrupt {
-        return Err(
-            "mode: \"disrupt\" is not supported yet; leave the field out to plan nodes for pending pods"
-                .to_owned(),
-        );
-    }
-    Ok(problem)
+    scenario::load(&text).map_err(|invalid| invalid.to_string())
 }
 
 fn answer(
@@ -83,6 +76,9 @@ fn answer(
     threads: Option<&ThreadPool>,
     output: &mut impl Write,
 ) -> anyhow::Result<()> {
+    if problem.mode == Mode::Disrupt {
+        return answer_disruption(problem, arguments, threads, output);
+    }
     let (plan, cost) = solve(problem, threads);
     if arguments.stats {
         let stats = Stats { cost, figures: scenario::figures(&plan) };
@@ -92,6 +88,30 @@ fn answer(
         write!(output, "{}", explain(&scenario::outcome(problem, &plan)))?;
     } else {
         serde_json::to_writer(&mut *output, &scenario::outcome(problem, &plan)).map_err(io::Error::from)?;
+    }
+    writeln!(output)?;
+    Ok(())
+}
+
+fn answer_disruption(
+    problem: &Problem,
+    arguments: &SolveArguments,
+    threads: Option<&ThreadPool>,
+    output: &mut impl Write,
+) -> anyhow::Result<()> {
+    let mut options = problem.disruption_options();
+    options.solver.parallel = threads.is_some();
+    let plan = || plan_disruption(&problem.snapshot, &problem.catalog, &options, problem.now);
+    let (plan, cost) = measured(|| threads.map_or_else(plan, |threads| threads.install(plan)));
+    let outcome = scenario::disruption_outcome(problem, &plan);
+    if arguments.stats {
+        let stats = Stats { cost, figures: outcome.stats };
+        serde_json::to_writer(&mut *output, &StatsLine { name: &problem.name, stats })
+            .map_err(io::Error::from)?;
+    } else if arguments.explain {
+        write!(output, "{}", explain_disruption(&outcome))?;
+    } else {
+        serde_json::to_writer(&mut *output, &outcome).map_err(io::Error::from)?;
     }
     writeln!(output)?;
     Ok(())

@@ -3,6 +3,7 @@
 mod apiserver;
 mod behaviour;
 mod commands;
+mod disruption;
 mod local;
 #[path = "../../karpenter-kube/tests/mutation.rs"]
 mod mutation;

@@ -54,10 +54,11 @@ fn a_bad_file_is_named_with_its_path_and_does_not_stop_the_others() {
 }
 
 #[test]
-fn disruption_is_refused_until_it_is_supported() {
+fn a_cluster_without_nodes_has_nothing_to_disrupt() {
     let output = karpenter(&["solve", "-"], r#"{"mode": "disrupt"}"#);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("not supported yet"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let line: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(line["disruption"], serde_json::json!([]));
 }
 
 #[test]

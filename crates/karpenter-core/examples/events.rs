@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use karpenter_core::cluster::{
-    Cluster, ClusterSnapshot, Event, Labels, Node, NodeStage, Pod, PodId, PodOwner, PodPhase, PodSpec,
+    Cluster, ClusterSnapshot, Event, Labels, Node, NodeLife, NodeStage, Pod, PodId, PodOwner, PodPhase,
+    PodSpec,
 };
 use karpenter_quantity::{Quantity, ResourceList};
 
@@ -129,6 +130,7 @@ impl Shared {
             phase: PodPhase::Running,
             terminating: false,
             do_not_disrupt: false,
+            disruption_cost: 0,
             volumes: Vec::new(),
         })
     }
@@ -152,6 +154,7 @@ fn node(number: usize) -> Node {
         capacity,
         created: Timestamp::UNIX_EPOCH,
         deleting: false,
+        life: NodeLife::default(),
         volume_limits: BTreeMap::new(),
         pods: Vec::new(),
     }

@@ -21,6 +21,10 @@ pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Label key of the owning NodePool.
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";
+/// The capacity type of spare machines that can be taken back.
+pub const SPOT: &str = "spot";
+/// The capacity type of machines at the list price.
+pub const ON_DEMAND: &str = "on-demand";
 /// The capacity type of offerings backed by a reservation.
 pub const RESERVED: &str = "reserved";
 

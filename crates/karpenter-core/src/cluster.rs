@@ -12,7 +12,9 @@ mod state;
 mod volume;
 
 pub use labels::{LabelRules, Labels, Selector, SelectorExpression, SelectorOperator};
-pub use node::{Node, NodeStage, Taint, TaintEffect, Toleration, TolerationOperator, tolerates};
+pub use node::{
+    MachineState, Node, NodeLife, NodeStage, Taint, TaintEffect, Toleration, TolerationOperator, tolerates,
+};
 pub use node_pool::NodePool;
 pub use pod::{
     DisruptionBudget, HostPort, Pod, PodAffinityTerm, PodId, PodOwner, PodPhase, PodSpec, PreferredTerm,

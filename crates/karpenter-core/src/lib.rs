@@ -5,9 +5,11 @@
 
 pub mod catalog;
 pub mod cluster;
+pub mod disruption;
 pub mod plan;
 pub mod requirements;
 mod solver;
 
+pub use disruption::{DisruptionOptions, DisruptionPlan, plan_disruption};
 pub use plan::{ClaimPlan, Launch, ProvisioningPlan, SolverOptions};
 pub use solver::plan_provisioning;

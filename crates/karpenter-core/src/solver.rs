@@ -11,6 +11,7 @@ mod bits;
 mod choice;
 mod classes;
 mod columns;
+mod departure;
 mod domains;
 mod eligibility;
 mod existing;
@@ -25,8 +26,10 @@ mod packing;
 mod problem;
 mod queue;
 mod relaxation;
+mod replacement;
 mod reservations;
 mod resources;
+mod simulation;
 mod states;
 mod templates;
 mod topology;
@@ -38,6 +41,10 @@ use std::sync::Arc;
 use crate::catalog::Catalog;
 use crate::cluster::ClusterSnapshot;
 use crate::plan::{ProvisioningPlan, SolverOptions};
+
+pub(crate) use eligibility::{covering, eligible, leaves_with_node};
+pub(crate) use replacement::{PriceRule, Refusal, SpotRule, offering_price};
+pub(crate) use simulation::{Placed, Settled, Stage, Trial, Way};
 
 /// Plans the cheapest machines on which the pending pods fit.
 pub fn plan_provisioning(
@@ -51,8 +58,14 @@ pub fn plan_provisioning(
         pods: eligible.pods.clone(),
         ..ProvisioningPlan::default()
     };
-    let (problem, states) =
-        problem::Problem::new(snapshot, catalog, options, &eligible.pods, &eligible.wanted);
+    let (problem, states) = problem::Problem::new(
+        snapshot,
+        catalog,
+        options,
+        &eligible.pods,
+        &eligible.wanted,
+        eligible.wanted.len(),
+    );
     let choice::Outcome { mut world, left } = choice::best(&problem, &states);
     let mut supply = output::PodSupply::new(&problem);
     output::write(&world, &mut supply, &mut plan);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_core::cluster::{
-    Cluster, ClusterSnapshot, Event, Labels, Node, NodeStage, Pod, PodId, PodOwner, PodPhase, PodSpec,
+    Cluster, ClusterSnapshot, Event, Labels, Node, NodeLife, NodeStage, Pod, PodId, PodOwner, PodPhase,
+    PodSpec,
 };
 use karpenter_quantity::ResourceList;
 use proptest::prelude::*;
@@ -21,6 +22,7 @@ fn pod(uid: &str) -> Arc<Pod> {
         phase: PodPhase::Pending,
         terminating: false,
         do_not_disrupt: false,
+        disruption_cost: 0,
         volumes: Vec::new(),
     })
 }
@@ -36,6 +38,7 @@ fn node(name: &str) -> Node {
         allocatable: ResourceList::new(),
         created: Timestamp::UNIX_EPOCH,
         deleting: false,
+        life: NodeLife::default(),
         volume_limits: BTreeMap::new(),
         pods: Vec::new(),
     }

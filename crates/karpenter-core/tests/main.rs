@@ -1,6 +1,7 @@
-//! The core from outside: laws of the algebra, overlays, cluster events, and plans on random clusters.
+//! The core from outside: laws of the algebra, overlays, cluster events, disruption, and plans on random clusters.
 
 mod cluster;
+mod disruption;
 mod overlays;
 mod provisioning;
 mod requirements;

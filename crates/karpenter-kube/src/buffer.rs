@@ -53,6 +53,7 @@ pub fn virtual_pods(
         phase: PodPhase::Pending,
         terminating: false,
         do_not_disrupt: false,
+        disruption_cost: 0,
         // Claims of pods that will never exist cannot be bound, so chunks have no volumes.
         volumes: Vec::new(),
     };

@@ -12,6 +12,7 @@ pub fn disruption_budget(object: &policy::PodDisruptionBudget) -> Result<Disrupt
     let spec = object.spec.as_ref();
     let allowed = object.status.as_ref().and_then(|status| status.disruptions_allowed).unwrap_or(0);
     Ok(DisruptionBudget {
+        name: object.metadata.name.as_deref().unwrap_or_default().into(),
         namespace: object.metadata.namespace.as_deref().unwrap_or("default").into(),
         selector: spec
             .and_then(|spec| spec.selector.as_ref())

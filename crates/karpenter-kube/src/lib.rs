@@ -11,6 +11,7 @@
 
 pub mod buffer;
 pub mod daemon_set;
+pub mod disruption;
 pub mod disruption_budget;
 pub mod interner;
 pub mod invalid;

@@ -11,9 +11,12 @@ use k8s_openapi::api::core::v1 as kube;
 use k8s_openapi::api::storage::v1::CSINode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karpenter_api::NodeClaim;
-use karpenter_api::condition::nodeclaim::INSTANCE_TERMINATING;
+use karpenter_api::annotations::DO_NOT_DISRUPT;
+use karpenter_api::condition::nodeclaim::{
+    DRIFTED, INITIALIZED as INITIALIZED_CONDITION, INSTANCE_TERMINATING, REBOOTING,
+};
 use karpenter_api::labels::{HOSTNAME, INITIALIZED, NODEPOOL, REGISTERED};
-use karpenter_core::cluster::{Labels, Node, NodeStage, Taint};
+use karpenter_core::cluster::{Labels, MachineState, Node, NodeLife, NodeStage, Taint};
 use karpenter_quantity::ResourceList;
 
 use crate::interner::Interner;
@@ -106,6 +109,7 @@ pub fn node(
         allocatable,
         created: metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
         deleting: is_leaving(machine),
+        life: life(machine),
         volume_limits: volume_limits.map(driver_limits).unwrap_or_default(),
         pods: Vec::new(),
     })
@@ -152,6 +156,39 @@ fn is_leaving(machine: Machine<'_>) -> bool {
     let conditions = claim.status.iter().flat_map(|status| status.conditions.iter().flatten());
     claim.metadata.deletion_timestamp.is_some()
         || conditions.into_iter().any(|found| found.type_ == INSTANCE_TERMINATING && found.status == "True")
+}
+
+/// What voluntary disruption must know: annotations, and what the claim has been through.
+fn life(machine: Machine<'_>) -> NodeLife {
+    let status = machine.claim().and_then(|claim| claim.status.as_ref());
+    let condition = |kind: &str| {
+        let mut conditions = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.find(|found| found.type_ == kind && found.status == "True")
+    };
+    let since = |kind: &str| condition(kind).map(|found| found.last_transition_time.0);
+    let annotations = machine.metadata().annotations.as_ref();
+    let spec = machine.claim().map(|claim| &claim.spec);
+    NodeLife {
+        ready: machine.node().is_some_and(is_ready),
+        do_not_disrupt: annotations
+            .and_then(|all| all.get(DO_NOT_DISRUPT))
+            .is_some_and(|value| value == "true"),
+        initialized: since(INITIALIZED_CONDITION),
+        last_pod_event: status.and_then(|status| status.last_pod_event_time.as_ref()).map(|time| time.0),
+        expire_after: spec.and_then(|spec| spec.expire_after.as_ref()).and_then(|after| after.value()),
+        drifted: since(DRIFTED),
+        has_termination_grace_period: spec.is_some_and(|spec| spec.termination_grace_period.is_some()),
+        machine: match (condition(INSTANCE_TERMINATING), condition(REBOOTING)) {
+            (Some(_), _) => MachineState::Terminating,
+            (None, Some(_)) => MachineState::Rebooting,
+            (None, None) => MachineState::Running,
+        },
+    }
+}
+
+fn is_ready(node: &kube::Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|found| found.type_ == "Ready" && found.status == "True")
 }
 
 fn driver_limits(object: &CSINode) -> BTreeMap<Arc<str>, u32> {

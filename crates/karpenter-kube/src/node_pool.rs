@@ -5,6 +5,7 @@ use karpenter_api::nodepool::NodeClassReference;
 use karpenter_api::{LabelRules, labels};
 use karpenter_core::cluster::{Labels, NodePool};
 
+use crate::disruption::pool_disruption;
 use crate::invalid::{At, Invalid, each};
 use crate::resources::resource_list;
 use crate::selector::api_requirement;
@@ -29,6 +30,7 @@ pub fn node_pool(object: &karpenter_api::NodePool, rules: &LabelRules) -> Result
         requirements: requirements.at("spec.template.spec.requirements")?,
         taints: taints(template.spec.taints.iter().flatten()).at("spec.template.spec.taints")?,
         limits: limits.transpose().at("spec.limits")?,
+        disruption: object.spec.disruption.as_ref().map(pool_disruption).unwrap_or_default(),
     })
 }
 

@@ -11,7 +11,7 @@ pub mod volumes;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1 as kube;
 use karpenter_api::LabelRules;
-use karpenter_api::annotations::DO_NOT_DISRUPT;
+use karpenter_api::annotations::{DISRUPTION_COST, DO_NOT_DISRUPT, POD_DELETION_COST};
 use karpenter_api::duration::parse_duration;
 use karpenter_core::cluster::{HostPort, Pod, PodId, PodOwner, PodPhase, PodSpec};
 
@@ -50,6 +50,7 @@ pub fn pod(
         phase: phase(object),
         terminating: metadata.deletion_timestamp.is_some(),
         do_not_disrupt: refuses_disruption(object, now),
+        disruption_cost: disruption_cost(object),
         volumes: spec.map(|spec| volume_refs(name, spec)).unwrap_or_default(),
     })
 }
@@ -175,6 +176,13 @@ pub fn refuses_disruption(object: &kube::Pod, now: Timestamp) -> bool {
     let Some(duration) = parse_duration(value).ok().filter(SignedDuration::is_positive) else { return false };
     let started = object.status.as_ref().and_then(|status| status.start_time.as_ref());
     started.is_none_or(|start| now.duration_since(start.0) < duration)
+}
+
+/// What the pod's annotations say moving it costs. Karpenter's own annotation wins, even where it cannot be read.
+fn disruption_cost(object: &kube::Pod) -> i32 {
+    let annotations = object.metadata.annotations.as_ref();
+    let value = annotations.and_then(|all| all.get(DISRUPTION_COST).or_else(|| all.get(POD_DELETION_COST)));
+    value.and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod buffers;
 mod catalog;
+mod disruption;
 mod format;
 mod nodes;
 mod outcome;
@@ -32,6 +33,7 @@ use crate::node_pool::{is_dynamic, node_pool};
 use crate::overlay::node_overlay;
 use crate::volume::{persistent_volume, storage_class, volume_claim};
 
+pub use disruption::{Command, DisruptionFigures, DisruptionOutcome, NodeExplanation, disruption_outcome};
 use format::Scenario;
 pub use outcome::{Cheapest, Claim, ExistingNode, Explanation, Outcome, PlanFigures, figures, outcome};
 use pods::{Groups, PodSource};
@@ -58,6 +60,10 @@ pub struct Problem {
     pub catalog: Catalog,
     /// Settings of the solver.
     pub options: SolverOptions,
+    /// Whether spot nodes may be replaced by cheaper spot nodes.
+    pub spot_to_spot: bool,
+    /// The instant the scenario is set in.
+    pub now: Timestamp,
     /// NodeOverlays left out because they contradict others.
     conflicting_node_overlays: Vec<String>,
     /// Pods that no node is planned for, by `namespace/name`, and why.
@@ -104,6 +110,8 @@ fn problem(scenario: &Scenario<'_>) -> Result<Problem, Invalid> {
         catalog,
         snapshot,
         options: options(scenario).at("options")?,
+        spot_to_spot: scenario.options.spot_to_spot_consolidation,
+        now,
         conflicting_node_overlays: conflicts.iter().map(|conflict| conflict.overlay.to_string()).collect(),
         refused,
         groups,

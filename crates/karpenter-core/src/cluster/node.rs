@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use karpenter_quantity::ResourceList;
 
 use super::labels::Labels;
@@ -94,6 +94,54 @@ pub enum NodeStage {
     Launched,
 }
 
+/// What voluntary disruption must know about a node besides what is on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeLife {
+    /// Whether the Node is Ready.
+    pub ready: bool,
+    /// Whether the node refuses voluntary disruption (`karpenter.sh/do-not-disrupt: "true"`).
+    pub do_not_disrupt: bool,
+    /// Since when it is initialised; the creation counts where nobody knows.
+    pub initialized: Option<Timestamp>,
+    /// When a pod last came to the node or left it.
+    pub last_pod_event: Option<Timestamp>,
+    /// How long it lives at most; never ends when missing.
+    pub expire_after: Option<SignedDuration>,
+    /// Since when it no longer matches its NodePool.
+    pub drifted: Option<Timestamp>,
+    /// Whether its drain is bounded, so that pods that refuse cannot hold it up for ever.
+    pub has_termination_grace_period: bool,
+    /// What is happening to its machine.
+    pub machine: MachineState,
+}
+
+/// What is happening to a node's machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MachineState {
+    /// Nothing special.
+    #[default]
+    Running,
+    /// It is being rebooted.
+    Rebooting,
+    /// It is being taken down.
+    Terminating,
+}
+
+impl Default for NodeLife {
+    fn default() -> Self {
+        Self {
+            ready: true,
+            do_not_disrupt: false,
+            initialized: None,
+            last_pod_event: None,
+            expire_after: None,
+            drifted: None,
+            has_termination_grace_period: false,
+            machine: MachineState::Running,
+        }
+    }
+}
+
 /// A node, or a launched NodeClaim that will become one.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -117,6 +165,8 @@ pub struct Node {
     pub deleting: bool,
     /// CSI driver to the largest number of volumes; a driver not listed is unlimited.
     pub volume_limits: BTreeMap<Arc<str>, u32>,
+    /// What voluntary disruption must know about it.
+    pub life: NodeLife,
     /// The pods bound to it.
     pub pods: Vec<Arc<Pod>>,
 }

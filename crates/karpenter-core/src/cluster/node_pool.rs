@@ -1,4 +1,4 @@
-//! NodePools: what kind of nodes may be created, in which order of preference, up to which limit.
+//! NodePools: what kind of nodes may be created, in which order of preference, up to which limit, and how they may be disrupted.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use karpenter_quantity::ResourceList;
 
 use super::labels::Labels;
 use super::node::Taint;
+use crate::disruption::PoolDisruption;
 use crate::requirements::Requirement;
 
 /// A NodePool that is ready and not static, reduced to what provisioning needs.
@@ -23,4 +24,6 @@ pub struct NodePool {
     pub taints: Vec<Taint>,
     /// Upper bounds on the capacity of all its nodes; `nodes` bounds their number.
     pub limits: Option<ResourceList>,
+    /// How its nodes may be disrupted.
+    pub disruption: PoolDisruption,
 }

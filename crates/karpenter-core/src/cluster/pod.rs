@@ -71,6 +71,8 @@ pub struct Pod {
     pub terminating: bool,
     /// Whether the pod, now, refuses to be disrupted voluntarily.
     pub do_not_disrupt: bool,
+    /// What its annotations say moving it costs, from -2^31 to 2^31; 0 when they say nothing.
+    pub disruption_cost: i32,
     /// Persistent volume claims it mounts, by name; generic ephemeral volumes already resolved.
     pub volumes: Vec<VolumeRef>,
 }
@@ -212,6 +214,8 @@ impl HostPort {
 /// A PodDisruptionBudget, reduced to what decides whether a pod of a leaving node may be planned for elsewhere.
 #[derive(Clone, Debug)]
 pub struct DisruptionBudget {
+    /// Its name.
+    pub name: Arc<str>,
     /// Its namespace.
     pub namespace: Arc<str>,
     /// Which pods it covers.

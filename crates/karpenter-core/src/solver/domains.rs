@@ -9,7 +9,7 @@ use super::label_sets::{KeyId, LabelSets, ValueId};
 use super::packing;
 use super::states::{ConditionsId, StateId};
 use super::topology::{CounterId, Rule, RuleKind, Topology};
-use super::world::World;
+use super::world::{Tally, World};
 
 /// The pod and node a domain is chosen for.
 pub(crate) struct Probe<'a> {
@@ -37,8 +37,8 @@ pub(crate) fn narrow(world: &mut World<'_>, probe: &Probe<'_>, mut state: StateI
                 }
                 let empty = keep(&open, |value| permits(world, rule, value));
                 // A preference is not worth giving up zones for; pods that must be apart would block each other otherwise.
-                let others = *required
-                    && world.problem.population[rule.counter as usize] > u32::from(rule.selects_itself);
+                let others =
+                    *required && world.population[rule.counter as usize] > u32::from(rule.selects_itself);
                 if others {
                     take_one(world, probe, state, (key, rule.counter), &empty, |_, _| 0)?
                 } else {
@@ -125,7 +125,7 @@ fn refused(
     let free = keep(&open, |value| world.possible[counter as usize][value as usize] == 0);
     // The pod itself may be the only one that refuses its kind.
     let itself = u32::from(probe.class.refuses.contains(&counter));
-    if world.problem.population[counter as usize] <= itself {
+    if world.population[counter as usize] <= itself {
         return take_all(world, state, key, &free);
     }
     let counted_by = probe.class.counted_by.clone();
@@ -293,20 +293,15 @@ pub(crate) fn count(world: &mut World<'_>, class: &Class, counter: CounterId, st
     }
     let Some(set) = world.states.get(state).set(key) else {
         let known = world.problem.domains.get(&key).cloned().unwrap_or_default();
-        known.iter().for_each(|value| shift(&mut world.possible[counter as usize][value], times));
+        known.iter().for_each(|value| world.shift(Tally::Possible, counter, value, times));
         return;
     };
-    if let Some(value) = set.single() {
-        let counts = if certainty == Certainty::Always { &mut world.counts } else { &mut world.doubtful };
-        shift(&mut counts[counter as usize][value as usize], times);
+    let (single, possible) = (set.single(), set.bits.clone());
+    if let Some(value) = single {
+        let tally = if certainty == Certainty::Always { Tally::Certain } else { Tally::Doubtful };
+        world.shift(tally, counter, value as usize, times);
     }
-    let possible = set.bits.clone();
-    possible.iter().for_each(|value| shift(&mut world.possible[counter as usize][value], times));
-}
-
-fn shift(count: &mut u32, times: i64) {
-    *count =
-        u32::try_from(i64::from(*count) + times).expect("pods are only taken off where they were counted");
+    possible.iter().for_each(|value| world.shift(Tally::Possible, counter, value, times));
 }
 
 /// The cheapest state in which the pod surely counts or surely does not. Of several ways to pass the filter nobody asks which fails.

@@ -43,19 +43,24 @@ pub(crate) fn eligible(snapshot: &ClusterSnapshot) -> Eligible {
 }
 
 /// Whether a pod of a leaving node can leave now and so needs a new place.
-fn leaves_with_node(pod: &Pod, budgets: &[DisruptionBudget]) -> bool {
+pub(crate) fn leaves_with_node(pod: &Pod, budgets: &[DisruptionBudget]) -> bool {
     if !pod.is_reschedulable() || (pod.is_active() && pod.do_not_disrupt) {
         return false;
     }
-    let covering: Vec<_> = budgets
-        .iter()
-        .filter(|budget| {
-            budget.namespace == pod.id.namespace
-                && budget.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
-        })
-        .collect();
+    let covering: Vec<_> = covering(pod, budgets).collect();
     let exempt = |budget: &DisruptionBudget| budget.always_allows_unhealthy && pod.phase != PodPhase::Running;
     covering.len() <= 1 && covering.iter().all(|budget| !budget.never_allows || exempt(budget))
+}
+
+/// The PodDisruptionBudgets that cover a pod.
+pub(crate) fn covering<'b>(
+    pod: &Pod,
+    budgets: &'b [DisruptionBudget],
+) -> impl Iterator<Item = &'b DisruptionBudget> {
+    budgets.iter().filter(move |budget| {
+        budget.namespace == pod.id.namespace
+            && budget.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+    })
 }
 
 /// Checks what the pod asks of nodes.

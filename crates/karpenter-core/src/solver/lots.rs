@@ -10,12 +10,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::bin::Share;
 use super::classes::{Class, ClassId, Level};
 use super::domains;
-use super::existing::Suited;
+use super::existing::{Finder, Suited};
 use super::label_sets::{KeyId, LabelSets};
 use super::problem::Problem;
 use super::states::{ConditionsId, StateId, TemplateId, meet};
 use super::topology::{CounterId, RuleKind, Topology};
-use super::world::{Addition, Target, World};
+use super::world::{Addition, Tally, Target, World};
 use crate::catalog::NODE_POOL;
 use crate::plan::MinValuesPolicy;
 
@@ -56,8 +56,18 @@ pub(crate) fn beside_others(problem: &Problem<'_>) -> Vec<bool> {
 }
 
 /// Assigns every pod of a queue; returns the lots and the pods left over.
-pub(crate) fn assign(world: &mut World<'_>, mut queue: VecDeque<(ClassId, u32)>) -> (Vec<Lot>, Vec<Share>) {
-    let mut assigner = Assigner { suited: Suited::new(world), lots: Vec::new(), ids: FxHashMap::default() };
+pub(crate) fn assign(world: &mut World<'_>, queue: VecDeque<(ClassId, u32)>) -> (Vec<Lot>, Vec<Share>) {
+    let finder = Finder::Own(Suited::new(world));
+    assign_with(world, queue, finder)
+}
+
+/// The same, with nodes looked up by `finder`.
+pub(crate) fn assign_with(
+    world: &mut World<'_>,
+    mut queue: VecDeque<(ClassId, u32)>,
+    finder: Finder<'_>,
+) -> (Vec<Lot>, Vec<Share>) {
+    let mut assigner = Assigner { finder, lots: Vec::new(), ids: FxHashMap::default() };
     let mut stuck = 0;
     while let Some((class, count)) = queue.pop_front() {
         let left = assigner.assign(world, class, count);
@@ -73,13 +83,13 @@ pub(crate) fn assign(world: &mut World<'_>, mut queue: VecDeque<(ClassId, u32)>)
     (assigner.lots, left)
 }
 
-struct Assigner {
-    suited: Suited,
+struct Assigner<'f> {
+    finder: Finder<'f>,
     lots: Vec<Lot>,
     ids: FxHashMap<(ClassId, u8, StateId), usize>,
 }
 
-impl Assigner {
+impl Assigner<'_> {
     /// Assigns pods of one class; returns how many found nothing.
     fn assign(&mut self, world: &mut World<'_>, id: ClassId, count: u32) -> u32 {
         let class = world.class(id);
@@ -95,7 +105,7 @@ impl Assigner {
     fn assign_some(&mut self, world: &mut World<'_>, id: ClassId, class: &Class, count: u32) -> Option<u32> {
         for (number, level) in class.levels.iter().enumerate().filter(|(_, level)| level.conditions.is_some())
         {
-            if let Some(place) = self.suited.first(world, id, number) {
+            if let Some(place) = self.finder.first(world, id, number) {
                 world.commit(id, number as u8, Target::Place(place));
                 return Some(1);
             }
@@ -119,7 +129,7 @@ impl Assigner {
         let class = world.class(id);
         for counter in class.counted_by.iter().chain(&class.refuses) {
             match world.problem.counters.get(*counter).topology {
-                Topology::Host => world.host_totals[*counter as usize] += count,
+                Topology::Host => world.shift(Tally::Hosts, *counter, 0, i64::from(count)),
                 Topology::Label(_) => {
                     domains::count(world, class, *counter, addition.state, i64::from(count));
                 }

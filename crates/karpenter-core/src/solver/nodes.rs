@@ -26,6 +26,8 @@ pub(crate) struct Place {
     pub(crate) attached: BTreeSet<Attachment>,
     /// Pods counted on this node, per host-level counter.
     pub(crate) counts: Vec<(CounterId, u32)>,
+    /// Pods of this node counted in its domain, per counter of domains.
+    pub(crate) domain_counts: Vec<(CounterId, u32)>,
 }
 
 impl Place {
@@ -85,6 +87,7 @@ fn place(
         ports: Vec::new(),
         attached: BTreeSet::new(),
         counts: Vec::new(),
+        domain_counts: Vec::new(),
     };
     let mut expected = Amounts::from_elem(0, resources.len());
     for (amounts, terms, spec) in daemons {

@@ -17,20 +17,26 @@ use crate::requirements::{Requirement, RequirementSet, ValueSet};
 
 /// Hands out the pods of each class in queue order.
 pub(crate) struct PodSupply<'p> {
-    problem: &'p Problem<'p>,
+    /// Pods per class.
+    pods: Vec<&'p [PodIndex]>,
     next: Vec<usize>,
 }
 
 impl<'p> PodSupply<'p> {
     pub(crate) fn new(problem: &'p Problem<'p>) -> Self {
-        Self { problem, next: vec![0; problem.classes.len()] }
+        Self::of(problem.classes.iter().map(|class| class.pods.as_slice()).collect())
+    }
+
+    /// Hands out these pods of each class.
+    pub(crate) fn of(pods: Vec<&'p [PodIndex]>) -> Self {
+        Self { next: vec![0; pods.len()], pods }
     }
 
     pub(crate) fn take(&mut self, share: Share) -> &'p [PodIndex] {
         let first = self.next[share.class as usize];
         let end = first + share.count as usize;
         self.next[share.class as usize] = end;
-        &self.problem.classes[share.class as usize].pods[first..end]
+        &self.pods[share.class as usize][first..end]
     }
 }
 
@@ -46,7 +52,7 @@ pub(crate) fn write(world: &World<'_>, supply: &mut PodSupply<'_>, plan: &mut Pr
     plan.claims = world.bins.iter().map(|bin| claim(world, bin, supply)).collect();
 }
 
-fn claim(world: &World<'_>, bin: &Bin, supply: &mut PodSupply<'_>) -> ClaimPlan {
+pub(crate) fn claim(world: &World<'_>, bin: &Bin, supply: &mut PodSupply<'_>) -> ClaimPlan {
     let problem = world.problem;
     let template = &problem.templates[bin.template as usize];
     let offerings = reservations::offerings(world, bin);

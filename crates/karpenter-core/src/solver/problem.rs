@@ -53,12 +53,15 @@ pub(crate) struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     /// Compiles the problem of placing `wanted`; returns the interned states along with it, since strategies add to them.
+    ///
+    /// The first `moving` of them wait now; the others may come to wait, and are counted where they are until then.
     pub(crate) fn new(
         snapshot: &'a ClusterSnapshot,
         catalog: &'a Catalog,
         options: &'a SolverOptions,
         pods: &[Arc<Pod>],
         wanted: &[PodIndex],
+        moving: usize,
     ) -> (Self, States) {
         let pools: Vec<Arc<NodePool>> = pools_in_order(snapshot)
             .into_iter()
@@ -128,7 +131,7 @@ impl<'a> Problem<'a> {
             sought: Vec::new(),
         };
         problem.domains = problem.all_domains(&domains);
-        problem.prepare_counters(pods, wanted, &states);
+        problem.prepare_counters(pods, &wanted[..moving], &states);
         (problem, states)
     }
 
@@ -245,6 +248,11 @@ impl<'a> Problem<'a> {
             Topology::Label(key) => {
                 if let Some(value) = self.places[place].labels[key as usize] {
                     self.counts[id as usize][value as usize] += 1;
+                    let counts = &mut self.places[place].domain_counts;
+                    match counts.iter_mut().find(|(known, _)| *known == id) {
+                        Some((_, count)) => *count += 1,
+                        None => counts.push((id, 1)),
+                    }
                 }
             }
         }

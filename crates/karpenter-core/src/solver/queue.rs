@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use super::bin::Share;
 use super::bits::Bits;
 use super::classes::{ClassId, Level};
-use super::existing::Suited;
+use super::existing::{Finder, Suited};
 use super::problem::Problem;
 use super::world::{Target, Tuning, World};
 
@@ -32,9 +32,19 @@ pub(crate) struct Policy {
 
 /// Places the pods of a queue in the world; returns those left over.
 pub(crate) fn drain(world: &mut World<'_>, join: Join, queue: VecDeque<(ClassId, u32)>) -> Vec<Share> {
-    let suited = Suited::new(world);
+    let finder = Finder::Own(Suited::new(world));
+    drain_with(world, join, queue, finder)
+}
+
+/// The same, with nodes looked up by `finder`.
+pub(crate) fn drain_with(
+    world: &mut World<'_>,
+    join: Join,
+    queue: VecDeque<(ClassId, u32)>,
+    finder: Finder<'_>,
+) -> Vec<Share> {
     let closed = vec![Vec::new(); world.problem.classes.len()];
-    Runner { world, join, suited, closed }.drain(queue)
+    Runner { world, join, finder, closed }.drain(queue)
 }
 
 /// The queue with classes of equal size rotated among themselves.
@@ -53,10 +63,10 @@ pub(crate) fn rotated(problem: &Problem<'_>, rotation: u32) -> VecDeque<(ClassId
     queue.into()
 }
 
-struct Runner<'w, 'p> {
+struct Runner<'w, 'p, 'f> {
     world: &'w mut World<'p>,
     join: Join,
-    suited: Suited,
+    finder: Finder<'f>,
     /// Open nodes that can never again take a pod of a class at a level.
     closed: Vec<Vec<Bits>>,
 }
@@ -64,7 +74,7 @@ struct Runner<'w, 'p> {
 /// Open nodes tracked per class; grown in steps.
 const BINS_STEP: usize = 512;
 
-impl Runner<'_, '_> {
+impl Runner<'_, '_, '_> {
     fn drain(&mut self, mut queue: VecDeque<(ClassId, u32)>) -> Vec<Share> {
         let mut stuck = 0;
         while let Some((class, count)) = queue.pop_front() {
@@ -103,7 +113,7 @@ impl Runner<'_, '_> {
     }
 
     fn target(&mut self, id: ClassId, number: usize, level: &Level) -> Option<Target> {
-        if let Some(place) = self.suited.first(self.world, id, number) {
+        if let Some(place) = self.finder.first(self.world, id, number) {
             return Some(Target::Place(place));
         }
         match self.join {

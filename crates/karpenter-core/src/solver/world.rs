@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::bin::{self, Bin, Fit, MinValues, Share};
 use super::bits::Bits;
 use super::classes::{Class, ClassId, Level, accepts_taints};
+use super::departure::Journal;
 use super::domains;
 use super::problem::Problem;
 use super::reservations::{self, Held, Verdict};
@@ -58,17 +59,31 @@ pub(crate) struct World<'p> {
     /// Pods that may end up in each domain, per counter.
     pub(crate) possible: Vec<Vec<u32>>,
     pub(crate) host_totals: Vec<u32>,
-    remaining: Vec<Vec<(usize, i64)>>,
+    pub(super) remaining: Vec<Vec<(usize, i64)>>,
     /// Columns the limits still allow, per template; all when `None`.
-    within_limits: Vec<Option<Arc<Bits>>>,
-    nodes_remaining: Vec<Option<i64>>,
+    pub(super) within_limits: Vec<Option<Arc<Bits>>>,
+    pub(super) nodes_remaining: Vec<Option<i64>>,
     /// Slots left per reservation.
     pub(crate) slots: Vec<u32>,
     /// Whether the last refusal was only because reserved capacity is taken for now.
     pub(crate) waits_for_reserved: bool,
     pub(crate) tuning: Tuning,
+    /// Waiting pods each counter will count.
+    pub(crate) population: Vec<u32>,
+    /// What was changed, where that may have to be undone.
+    pub(super) journal: Option<Journal>,
     /// Questions asked so far: the measure of work.
     pub(crate) steps: u64,
+}
+
+/// Which counts are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tally {
+    Certain,
+    Doubtful,
+    Possible,
+    /// Over all nodes, of host-level counters.
+    Hosts,
 }
 
 /// A node under construction as it would be with one more pod.
@@ -120,6 +135,8 @@ impl<'p> World<'p> {
             slots: problem.reservations.slots.iter().map(|(_, left)| *left).collect(),
             waits_for_reserved: false,
             tuning,
+            population: problem.population.clone(),
+            journal: None,
             steps: 0,
         };
         for template in 0..problem.templates.len() {
@@ -284,7 +301,7 @@ impl<'p> World<'p> {
     }
 
     /// Finds the columns the limits of a template still allow.
-    fn apply_limits(&mut self, template: usize) {
+    pub(super) fn apply_limits(&mut self, template: usize) {
         let left = &self.remaining[template];
         let types = &self.problem.templates[template].types;
         let capacity = &self.problem.columns.capacity;
@@ -447,6 +464,7 @@ impl<'p> World<'p> {
 
     fn commit_place(&mut self, id: ClassId, level: u8, place: usize) {
         let class = self.class(id);
+        self.remember(place);
         let used = &mut self.places[place];
         add(&mut used.free, &class.amounts, -1);
         used.ports.extend(class.spec.host_ports.iter().cloned());
@@ -471,7 +489,7 @@ impl<'p> World<'p> {
         }
         match of.topology {
             Topology::Host => {
-                self.host_totals[counter as usize] += 1;
+                self.shift(Tally::Hosts, counter, 0, 1);
                 let counts = &mut self.places[place].counts;
                 match counts.iter_mut().find(|(known, _)| *known == counter) {
                     Some((_, count)) => *count += 1,
@@ -480,8 +498,8 @@ impl<'p> World<'p> {
             }
             Topology::Label(key) => {
                 if let Some(value) = fixed.labels[key as usize] {
-                    self.counts[counter as usize][value as usize] += 1;
-                    self.possible[counter as usize][value as usize] += 1;
+                    self.shift(Tally::Certain, counter, value as usize, 1);
+                    self.shift(Tally::Possible, counter, value as usize, 1);
                 }
             }
         }
@@ -508,7 +526,7 @@ impl<'p> World<'p> {
         bin.put(id, class, level, 1, |counter| problem.counters.get(counter).topology == Topology::Host);
         for counter in class.counted_by.iter().chain(&class.refuses) {
             match problem.counters.get(*counter).topology {
-                Topology::Host => self.host_totals[*counter as usize] += 1,
+                Topology::Host => self.shift(Tally::Hosts, *counter, 0, 1),
                 Topology::Label(_) => domains::count(self, class, *counter, addition.state, 1),
             }
         }

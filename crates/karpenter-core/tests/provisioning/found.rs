@@ -29,6 +29,7 @@ fn pod(name: &str, cpu: &str, memory: &str) -> Arc<Pod> {
         phase: PodPhase::Pending,
         terminating: false,
         do_not_disrupt: false,
+        disruption_cost: 0,
         volumes: Vec::new(),
     })
 }

@@ -10,8 +10,10 @@ use karpenter_core::catalog::{
     Reservation, ZONE,
 };
 use karpenter_core::cluster::{
-    ClusterSnapshot, DaemonSet, LabelRules, Labels, Node, NodePool, NodeStage, Pod, Taint, TaintEffect,
+    ClusterSnapshot, DaemonSet, LabelRules, Labels, Node, NodeLife, NodePool, NodeStage, Pod, Taint,
+    TaintEffect,
 };
+use karpenter_core::disruption::PoolDisruption;
 use karpenter_core::plan::{MinValuesPolicy, PreferencePolicy, ReservedPolicy};
 use karpenter_core::requirements::{Operator, Requirement, RequirementSet, ValueSet};
 use karpenter_quantity::{CPU, MEMORY, NODES, PODS, Quantity, ResourceList};
@@ -195,6 +197,7 @@ fn pool() -> impl Strategy<Value = NodePool> {
             requirements,
             taints,
             limits,
+            disruption: PoolDisruption::default(),
         }
     })
 }
@@ -276,6 +279,7 @@ fn node() -> impl Strategy<Value = Node> {
                 allocatable,
                 created: Timestamp::UNIX_EPOCH,
                 deleting,
+                life: NodeLife::default(),
                 volume_limits: BTreeMap::new(),
                 pods: pods.into_iter().map(Arc::new).collect(),
             }

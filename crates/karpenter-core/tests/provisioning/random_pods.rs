@@ -42,6 +42,7 @@ pub(crate) fn pod() -> impl Strategy<Value = Pod> {
             phase,
             terminating: terminating && do_not_disrupt,
             do_not_disrupt,
+            disruption_cost: 0,
             volumes,
         },
     )

@@ -73,6 +73,8 @@ pub(super) struct Options {
     pub(super) preference_policy: String,
     #[serde(deserialize_with = "or_default")]
     pub(super) min_values_policy: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) spot_to_spot_consolidation: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -177,6 +179,8 @@ pub(super) struct ExistingNode<'a> {
     #[serde(deserialize_with = "or_default")]
     pub(super) labels: BTreeMap<String, String>,
     #[serde(deserialize_with = "or_default")]
+    pub(super) annotations: BTreeMap<String, String>,
+    #[serde(deserialize_with = "or_default")]
     pub(super) taints: Vec<kube::Taint>,
     #[serde(deserialize_with = "or_default")]
     pub(super) startup_taints: Vec<kube::Taint>,
@@ -186,6 +190,8 @@ pub(super) struct ExistingNode<'a> {
     pub(super) deleting: bool,
     #[serde(deserialize_with = "or_default")]
     pub(super) age_seconds: i64,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) last_pod_event_seconds: i64,
     #[serde(deserialize_with = "or_default")]
     pub(super) volume_limits: BTreeMap<String, u32>,
     #[serde(borrow, deserialize_with = "or_default")]

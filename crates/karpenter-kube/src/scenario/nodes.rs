@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_api::NodePool;
+use karpenter_api::annotations::DO_NOT_DISRUPT;
 use karpenter_api::labels::{INITIALIZED, REGISTERED};
 use karpenter_core::catalog::{CAPACITY_TYPE, HOSTNAME, InstanceType, NODE_POOL, ZONE};
-use karpenter_core::cluster::{Labels, Node, NodeStage, Taint};
+use karpenter_core::cluster::{Labels, Node, NodeLife, NodeStage, Taint};
 
 use super::format::{ExistingNode, Scenario};
 use super::pods::PodSource;
@@ -24,6 +25,8 @@ struct Known<'a> {
     types: BTreeMap<&'a str, &'a InstanceType>,
     /// Template labels by pool.
     pools: BTreeMap<&'a str, Labels>,
+    /// How long nodes live at most, by pool.
+    expire_after: BTreeMap<&'a str, SignedDuration>,
 }
 
 /// The nodes, in the order of the file.
@@ -37,6 +40,7 @@ pub(super) fn nodes(
     let known = Known {
         types: types.iter().map(|instance_type| (&*instance_type.name, &**instance_type)).collect(),
         pools: pools.iter().map(|pool| (pool_name(pool), template_labels(pool))).collect(),
+        expire_after: pools.iter().filter_map(|pool| Some((pool_name(pool), expire_after(pool)?))).collect(),
     };
     let converted = scenario.nodes.iter().enumerate().map(|(index, line)| {
         let node = node(line, &known, source).at_index(index).at("nodes")?;
@@ -47,6 +51,10 @@ pub(super) fn nodes(
 
 fn template_labels(pool: &NodePool) -> Labels {
     to_labels(pool.spec.template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref()))
+}
+
+fn expire_after(pool: &NodePool) -> Option<SignedDuration> {
+    pool.spec.template.spec.expire_after.as_ref().and_then(|after| after.value())
 }
 
 fn node(line: &ExistingNode<'_>, known: &Known<'_>, source: &mut PodSource<'_>) -> Result<Node, Invalid> {
@@ -71,6 +79,7 @@ fn node(line: &ExistingNode<'_>, known: &Known<'_>, source: &mut PodSource<'_>) 
         capacity: capacity.unwrap_or_default(),
         created: created(line, source.now()),
         deleting: line.deleting,
+        life: life(line, known, source.now()),
         volume_limits: if line.volume_limits.is_empty() { type_limits() } else { own_limits },
         pods: source.bound(&line.pod_groups, &line.name, line.deleting).at("podGroups")?,
         name,
@@ -93,6 +102,19 @@ fn stage(word: &str, is_managed: bool) -> Result<NodeStage, Invalid> {
 fn created(line: &ExistingNode<'_>, now: Timestamp) -> Timestamp {
     let age = if line.age_seconds == 0 { NODE_AGE_SECONDS } else { line.age_seconds };
     now.checked_sub(SignedDuration::from_secs(age)).unwrap_or(Timestamp::MIN)
+}
+
+fn life(line: &ExistingNode<'_>, known: &Known<'_>, now: Timestamp) -> NodeLife {
+    let annotation = line.annotations.get(DO_NOT_DISRUPT);
+    let event = SignedDuration::from_secs(line.last_pod_event_seconds);
+    NodeLife {
+        do_not_disrupt: annotation.is_some_and(|value| value == "true"),
+        initialized: Some(created(line, now)),
+        last_pod_event: (line.last_pod_event_seconds > 0)
+            .then(|| now.checked_sub(event).unwrap_or(Timestamp::MIN)),
+        expire_after: known.expire_after.get(line.node_pool.as_str()).copied(),
+        ..NodeLife::default()
+    }
 }
 
 /// Labels from the instance type, then the placement, then the pool, then what the file says; later ones win.

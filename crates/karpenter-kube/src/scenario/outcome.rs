@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_api::labels::{HOSTNAME, INITIALIZED, REGISTERED};
+use karpenter_core::cluster::Pod;
 use karpenter_core::plan::{PodIndex, Unschedulable};
 use karpenter_core::requirements::Requirement;
 use karpenter_core::{ClaimPlan, ProvisioningPlan};
@@ -139,12 +140,12 @@ pub fn outcome(problem: &Problem, plan: &ProvisioningPlan) -> Outcome {
         .existing
         .iter()
         .filter(|(_, pods)| !pods.is_empty())
-        .map(|(name, pods)| ExistingNode { name: name.to_string(), pods: pod_keys(plan, pods) })
+        .map(|(name, pods)| ExistingNode { name: name.to_string(), pods: pod_keys(&plan.pods, pods) })
         .collect();
     existing_nodes.sort_by(|a, b| a.name.cmp(&b.name));
     Outcome {
         name: problem.name.clone(),
-        new_node_claims: plan.claims.iter().map(|claim| claim_outcome(plan, claim)).collect(),
+        new_node_claims: plan.claims.iter().map(|claim| claim_outcome(&plan.pods, claim)).collect(),
         existing_nodes,
         errors: unschedulable.map(|(index, why)| (pod_key(plan, *index), why.to_string())).collect(),
         ignored,
@@ -154,7 +155,7 @@ pub fn outcome(problem: &Problem, plan: &ProvisioningPlan) -> Outcome {
     }
 }
 
-fn claim_outcome(plan: &ProvisioningPlan, claim: &ClaimPlan) -> Claim {
+pub(super) fn claim_outcome(pods: &[Arc<Pod>], claim: &ClaimPlan) -> Claim {
     let is_shown =
         |requirement: &&Requirement| !matches!(&*requirement.key, HOSTNAME | REGISTERED | INITIALIZED);
     let mut requirements: Vec<Requirement> = claim.requirements.iter().filter(is_shown).cloned().collect();
@@ -183,7 +184,7 @@ fn claim_outcome(plan: &ProvisioningPlan, claim: &ClaimPlan) -> Claim {
             capacity_type: launch.capacity_type.to_string(),
             price: launch.price,
         },
-        pods: pod_keys(plan, &claim.pods),
+        pods: pod_keys(pods, &claim.pods),
     }
 }
 
@@ -191,8 +192,8 @@ fn pod_key(plan: &ProvisioningPlan, index: PodIndex) -> String {
     plan.pods[index as usize].key()
 }
 
-fn pod_keys(plan: &ProvisioningPlan, pods: &[PodIndex]) -> Vec<String> {
-    let mut keys: Vec<String> = pods.iter().map(|index| pod_key(plan, *index)).collect();
+pub(super) fn pod_keys(all: &[Arc<Pod>], pods: &[PodIndex]) -> Vec<String> {
+    let mut keys: Vec<String> = pods.iter().map(|index| all[*index as usize].key()).collect();
     keys.sort();
     keys
 }

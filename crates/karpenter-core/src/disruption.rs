@@ -1,0 +1,167 @@
+//! Voluntary disruption: which nodes can go, what comes in their place, and why the others stay.
+//!
+//! ```text
+//! snapshot ─► candidates (rules, budgets, costs) ─► Stage (compiled once) ─► emptiness, drift, consolidation ─► DisruptionPlan
+//! ```
+//! Every method is asked on the untouched cluster; the caller carries out the first command it likes. Every candidate is looked at,
+//! on all cores where the options say so, and the plan is the same with one thread or many. Start at [`plan_disruption`].
+
+mod balanced;
+mod budget;
+mod candidate;
+mod drift;
+mod moves;
+mod multi;
+mod outlook;
+mod plan;
+mod schedule;
+mod single;
+
+pub use budget::{
+    Allowance, Budget, BudgetNodes, BudgetWindow, ConsolidationPolicy, DisruptionReason, PoolDisruption,
+    allowances,
+};
+pub use outlook::Outlook;
+pub use plan::{DisruptionCommand, DisruptionMethod, DisruptionOptions, DisruptionPlan, NodeOutlook};
+pub use schedule::Schedule;
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::catalog::Catalog;
+use crate::cluster::{ClusterSnapshot, Node, NodeStage};
+use crate::plan::{ReservedPolicy, SolverOptions};
+use crate::solver::{Stage, eligible};
+use candidate::{Candidate, Candidates};
+use moves::Field;
+
+/// Plans which nodes to delete or replace, each method asked on the cluster as it is.
+pub fn plan_disruption(
+    snapshot: &ClusterSnapshot,
+    catalog: &Catalog,
+    options: &DisruptionOptions,
+    now: Timestamp,
+) -> DisruptionPlan {
+    let found = Candidates::new(snapshot, catalog, options, now);
+    // A pod that would wait for reserved capacity takes what there is: nobody is left without a place for it.
+    let solver = SolverOptions {
+        reserved: options.solver.reserved.map(|_| ReservedPolicy::Fallback),
+        ..options.solver.clone()
+    };
+    let leaving: Vec<_> = found.all.iter().map(|candidate| candidate.moving.clone()).collect();
+    let (stage, numbers) = Stage::new((snapshot, catalog, &solver), eligible(snapshot), &leaving);
+    let planner = Planner {
+        found: &found,
+        numbers: &numbers,
+        stage: &stage,
+        options,
+        snapshot,
+        now,
+        consolidation: OnceCell::new(),
+    };
+    let mut outlooks = found.outlooks.clone();
+    let mut commands = Vec::new();
+    for method in &options.methods {
+        commands.extend(planner.ask(*method, &mut outlooks));
+    }
+    mark_planned(&commands, &mut outlooks);
+    let nodes = outlooks.into_iter().map(|(node, outlook)| NodeOutlook { node, outlook }).collect();
+    DisruptionPlan { commands, nodes, pods: stage.pods().to_vec() }
+}
+
+/// What each node's future looks like, by name.
+type Outlooks = BTreeMap<Arc<str>, Outlook>;
+
+struct Planner<'a> {
+    found: &'a Candidates<'a>,
+    numbers: &'a [Vec<u32>],
+    stage: &'a Stage<'a>,
+    options: &'a DisruptionOptions,
+    snapshot: &'a ClusterSnapshot,
+    now: Timestamp,
+    /// The ground both methods of consolidation are tried on.
+    consolidation: OnceCell<Field<'a>>,
+}
+
+impl<'a> Planner<'a> {
+    fn ask(&self, method: DisruptionMethod, outlooks: &mut Outlooks) -> Option<DisruptionCommand> {
+        match method {
+            DisruptionMethod::Emptiness => self.emptiness(outlooks),
+            DisruptionMethod::Drift => drift::plan(&self.field(DisruptionReason::Drifted, false), outlooks),
+            DisruptionMethod::MultiNodeConsolidation => multi::plan(self.consolidation()),
+            DisruptionMethod::SingleNodeConsolidation => single::plan(self.consolidation(), outlooks),
+        }
+    }
+
+    fn consolidation(&self) -> &Field<'a> {
+        self.consolidation.get_or_init(|| self.field(DisruptionReason::Underutilized, true))
+    }
+
+    /// The ground consolidation or drift is tried on.
+    fn field(&self, reason: DisruptionReason, consolidating: bool) -> Field<'a> {
+        let pools: BTreeMap<&str, &PoolDisruption> =
+            self.snapshot.node_pools.iter().map(|pool| (&*pool.name, &pool.disruption)).collect();
+        let is_shut = |node: &Node| {
+            let young = || {
+                let pool = node.node_pool.as_ref().and_then(|pool| pools.get(&**pool));
+                let after = pool.and_then(|pool| pool.consolidate_after);
+                after.is_some_and(|after| self.now.duration_since(candidate::quiet_since(node)) < after)
+            };
+            node.node_pool.is_some() && (node.stage != NodeStage::Initialized || (consolidating && young()))
+        };
+        Field {
+            settled: self.stage.settle(is_shut),
+            stage: self.stage,
+            numbers: self.numbers,
+            found: self.found,
+            allowances: allowances(self.snapshot, reason, self.now),
+            options: self.options,
+            reason,
+        }
+    }
+
+    /// Nodes nobody would miss, as many as budgets allow, the dearest first.
+    fn emptiness(&self, outlooks: &mut Outlooks) -> Option<DisruptionCommand> {
+        let allowances = allowances(self.snapshot, DisruptionReason::Empty, self.now);
+        let mut left: BTreeMap<&str, u32> =
+            allowances.iter().map(|(pool, allowance)| (&**pool, allowance.remaining())).collect();
+        let mut taken: Vec<&Candidate<'_>> = Vec::new();
+        for candidate in self.found.all.iter().filter(|candidate| candidate.is_empty_now()) {
+            match left.get_mut(&*candidate.pool.name) {
+                Some(left) if *left > 0 => {
+                    *left -= 1;
+                    taken.push(candidate);
+                }
+                _ => {
+                    let outlook = outlook::over_budget(
+                        DisruptionReason::Empty,
+                        allowances.get(&candidate.pool.name).copied(),
+                    );
+                    outlooks.insert(candidate.node.name.clone(), outlook);
+                }
+            }
+        }
+        let source_cost = taken.iter().map(|candidate| candidate.price).sum();
+        (!taken.is_empty()).then(|| DisruptionCommand {
+            method: DisruptionMethod::Emptiness,
+            reason: DisruptionReason::Empty,
+            candidates: moves::names(taken.into_iter()),
+            replacements: Vec::new(),
+            existing: Vec::new(),
+            source_cost,
+            savings: source_cost,
+        })
+    }
+}
+
+/// Nodes of commands are planned for, by the first command that names them.
+fn mark_planned(commands: &[DisruptionCommand], outlooks: &mut Outlooks) {
+    for command in commands.iter().rev() {
+        for node in &command.candidates {
+            outlooks.insert(node.clone(), Outlook::Planned { method: command.method });
+        }
+    }
+}

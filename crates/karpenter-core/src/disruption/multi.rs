@@ -1,0 +1,160 @@
+//! Multi-node consolidation: several nodes leave together, with nothing or cheaper nodes in their place.
+//!
+//! Two ideas compete, and the larger saving wins. *Prefixes* takes the first so many candidates away and packs all their pods anew,
+//! which finds what only works together. *Growing* goes through the candidates one by one and lets each leave if that alone
+//! saves more than it costs, first where its pods fit on nodes that stay, then where they fit on new nodes that others share. With few
+//! candidates growing also starts from every prefix that works.
+
+use std::collections::BTreeMap;
+
+use super::moves::{Draft, Failure, Field, TOLERANCE};
+use super::plan::{DisruptionCommand, DisruptionMethod};
+use crate::solver::{Trial, Way};
+
+/// With at most so many candidates every prefix is tried, and growing starts from each of them.
+const PREFIXES_ALL: usize = 40;
+
+/// A way to start: this many of the first candidates leave together, placed one way.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    prefix: usize,
+    way: Way,
+}
+
+pub(crate) fn plan(field: &Field<'_>) -> Option<DisruptionCommand> {
+    let order: Vec<usize> =
+        field.consolidatable().into_iter().filter(|number| field.budget(*number) > 0).collect();
+    if order.len() < 2 {
+        return None;
+    }
+    let within = within_budgets(field, &order);
+    let mut starts = vec![Start { prefix: 0, way: Way::Existing }];
+    starts.extend(prefixes(within.len()).into_iter().flat_map(|prefix| {
+        std::iter::once(Way::Existing).chain(field.stage.ways()).map(move |way| Start { prefix, way })
+    }));
+    let tried = field.for_each(&starts, |trial, start| {
+        let before = trial.point();
+        let outcome = grown(field, trial, (&order, &within), *start);
+        trial.return_to(&before);
+        outcome.map(|(savings, _)| savings)
+    });
+    let mut best: Option<(f64, Start)> = None;
+    for (start, savings) in starts.iter().zip(tried) {
+        if let Ok(savings) = savings
+            && best.is_none_or(|(most, _)| savings > most + TOLERANCE)
+        {
+            best = Some((savings, *start));
+        }
+    }
+    let mut trial = field.settled.trial();
+    let (savings, nodes) = grown(field, &mut trial, (&order, &within), best?.1).ok()?;
+    let draft = Draft { nodes, savings, placed: trial.written() };
+    Some(field.command(DisruptionMethod::MultiNodeConsolidation, draft))
+}
+
+/// The first candidates of every pool, as many as its budget allows, in order.
+fn within_budgets(field: &Field<'_>, order: &[usize]) -> Vec<usize> {
+    let mut budgets = Budgets::new(field);
+    order.iter().copied().filter(|number| budgets.take(*number)).collect()
+}
+
+fn prefixes(count: usize) -> Vec<usize> {
+    if count <= PREFIXES_ALL {
+        return (2..=count).collect();
+    }
+    let mut lengths: Vec<usize> = std::iter::successors(Some(2_usize), |length| Some(length * 2))
+        .take_while(|length| *length < count)
+        .collect();
+    lengths.push(count);
+    lengths
+}
+
+/// What is left of every pool's budget, and of the command's size.
+struct Budgets<'a, 'f> {
+    field: &'a Field<'f>,
+    left: BTreeMap<&'a str, u32>,
+    nodes: usize,
+}
+
+impl<'a, 'f> Budgets<'a, 'f> {
+    fn new(field: &'a Field<'f>) -> Self {
+        let left =
+            field.allowances.iter().map(|(pool, allowance)| (&**pool, allowance.remaining())).collect();
+        Self { field, left, nodes: field.options.nodes_per_command }
+    }
+
+    fn allows(&self, number: usize) -> bool {
+        self.nodes > 0
+            && self.left.get(&*self.field.candidate(number).pool.name).is_some_and(|left| *left > 0)
+    }
+
+    fn take(&mut self, number: usize) -> bool {
+        if !self.allows(number) {
+            return false;
+        }
+        self.nodes -= 1;
+        if let Some(left) = self.left.get_mut(&*self.field.candidate(number).pool.name) {
+            *left -= 1;
+        }
+        true
+    }
+}
+
+/// Starts with a prefix and lets more nodes leave one by one; returns the saving and the nodes.
+fn grown(
+    field: &Field<'_>,
+    trial: &mut Trial<'_, '_>,
+    (order, within): (&[usize], &[usize]),
+    start: Start,
+) -> Result<(f64, Vec<usize>), Failure> {
+    let mut gone: Vec<usize> = within[..start.prefix].to_vec();
+    gone.iter().for_each(|number| field.remove(trial, *number));
+    if !trial.place(start.way) {
+        return Err(Failure::NoPlace);
+    }
+    let mut is_gone = vec![false; field.found.all.len()];
+    gone.iter().for_each(|number| is_gone[*number] = true);
+    let mut budgets = Budgets::new(field);
+    gone.iter().for_each(|number| {
+        budgets.take(*number);
+    });
+    // A packed world is finished: nothing can be added to it. With many candidates the work would not be worth it either.
+    if !matches!(start.way, Way::Packed(_)) && (start.prefix == 0 || order.len() <= PREFIXES_ALL) {
+        for way in [Way::Existing, Way::LeastIncrease] {
+            for number in order {
+                if !is_gone[*number] && budgets.allows(*number) && leaves(field, trial, &gone, *number, way) {
+                    budgets.take(*number);
+                    gone.push(*number);
+                    is_gone[*number] = true;
+                }
+            }
+        }
+    }
+    if gone.len() < 2 {
+        return Err(Failure::NoPlace);
+    }
+    if trial.new_nodes() > 1 && start.way != Way::FewestPods {
+        trial.join_new_nodes();
+    }
+    let savings = field.priced(trial, &gone)?;
+    Ok((savings, gone))
+}
+
+/// Lets one more node leave if that saves more than the new nodes become dearer.
+fn leaves(field: &Field<'_>, trial: &mut Trial<'_, '_>, gone: &[usize], number: usize, way: Way) -> bool {
+    let candidate = field.candidate(number);
+    // Without that option spot nodes are not replaced by spot nodes, unless on-demand nodes are replaced along with them.
+    let only_spot = || candidate.is_spot() && gone.iter().all(|other| field.candidate(*other).is_spot());
+    if way != Way::Existing && !field.options.spot_to_spot && only_spot() {
+        return false;
+    }
+    let before = trial.point();
+    let price = trial.price();
+    field.remove(trial, number);
+    let fits = trial.place(way) && trial.price() - price < candidate.price - TOLERANCE;
+    if !fits || field.worth_it(&[number], candidate.price - (trial.price() - price)).is_err() {
+        trial.return_to(&before);
+        return false;
+    }
+    true
+}

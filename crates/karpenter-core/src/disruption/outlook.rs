@@ -1,0 +1,196 @@
+//! Why a node is not disrupted now, as data and as a sentence.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::budget::{Allowance, DisruptionReason};
+use super::plan::DisruptionMethod;
+
+/// What a node's future looks like.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "outlook", rename_all_fields = "camelCase")]
+pub enum Outlook {
+    /// A command disrupts it.
+    Planned {
+        /// The method that found it, the first one if several did.
+        method: DisruptionMethod,
+    },
+    /// Karpenter does not manage it.
+    NotManaged,
+    /// It is not up yet.
+    NotInitialized,
+    /// It is being rebooted.
+    Rebooting,
+    /// It is already on its way out.
+    Leaving,
+    /// Pods are expected on it soon.
+    Nominated,
+    /// Its own annotation forbids it.
+    DoNotDisrupt,
+    /// Its NodePool is not there, is static, or has no instance types.
+    UnknownNodePool {
+        /// The pool it names.
+        node_pool: Arc<str>,
+    },
+    /// A pod on it refuses.
+    PodDoNotDisrupt {
+        /// The pod.
+        pod: String,
+    },
+    /// A PodDisruptionBudget allows no eviction now.
+    PodDisruptionBudget {
+        /// The pod.
+        pod: String,
+        /// The budget.
+        budget: String,
+    },
+    /// Several budgets cover one pod, which makes evicting it impossible.
+    SeveralPodDisruptionBudgets {
+        /// The pod.
+        pod: String,
+        /// The budgets.
+        budgets: Vec<String>,
+    },
+    /// Its pool is never consolidated.
+    ConsolidationOff,
+    /// Its pool is consolidated only where nodes are empty, and it is not.
+    NotEmpty,
+    /// Pods came or went too recently.
+    TooYoung {
+        /// When it becomes eligible.
+        until: Timestamp,
+    },
+    /// Nobody knows what it costs.
+    UnknownPrice {
+        /// The label that is missing or names something unknown.
+        label: Arc<str>,
+    },
+    /// Its pool's budgets allow no more.
+    Budget {
+        /// The reason the budgets were asked for.
+        reason: DisruptionReason,
+        /// Nodes that may be disrupted at once.
+        allowed: u32,
+        /// Nodes that already are, or are broken.
+        disrupting: u32,
+        /// When more may be allowed, as far as budgets say.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        opens: Option<Timestamp>,
+    },
+    /// Some of its pods would have no place.
+    NoPlace,
+    /// Its pods would need several new nodes.
+    SeveralNewNodes {
+        /// How many.
+        nodes: usize,
+    },
+    /// Nothing that carries its pods is surely cheaper.
+    NoCheaper {
+        /// What it costs per hour.
+        price: f64,
+    },
+    /// Too few different kinds of machine are cheaper for the pool's `minValues`.
+    MinValues,
+    /// It is a spot node, and spot nodes are not replaced by spot nodes.
+    SpotToSpotOff,
+    /// It is a spot node, and too few types are cheaper.
+    TooFewSpotTypes {
+        /// How many types there have to be.
+        needed: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// Its pool weighs savings against disturbance, and the saving is too small.
+    NotWorthIt {
+        /// The saving's share over the disturbance's share.
+        score: f64,
+        /// What would be enough.
+        threshold: f64,
+    },
+    /// It could be disrupted; a better move comes first.
+    Next {
+        /// What would be saved per hour.
+        savings: f64,
+    },
+    /// No method that was asked looks at it.
+    NotAsked,
+}
+
+/// The outlook of a node whose pool's budgets allow no more.
+pub(crate) fn over_budget(reason: DisruptionReason, allowance: Option<Allowance>) -> Outlook {
+    let allowance = allowance.unwrap_or(Allowance { allowed: 0, disrupting: 0, opens: None });
+    Outlook::Budget {
+        reason,
+        allowed: allowance.allowed,
+        disrupting: allowance.disrupting,
+        opens: allowance.opens,
+    }
+}
+
+impl fmt::Display for Outlook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Planned { method } => write!(f, "is to be disrupted by {method:?}"),
+            Self::NotManaged => f.write_str("is not managed by Karpenter"),
+            Self::NotInitialized => f.write_str("is not initialised yet"),
+            Self::Rebooting => f.write_str("is being rebooted"),
+            Self::Leaving => f.write_str("is already being removed"),
+            Self::Nominated => f.write_str("is about to get pods"),
+            Self::DoNotDisrupt => f.write_str("carries the annotation karpenter.sh/do-not-disrupt"),
+            Self::UnknownNodePool { node_pool } => {
+                write!(
+                    f,
+                    "belongs to NodePool {node_pool}, which is missing, static or without instance types"
+                )
+            }
+            Self::PodDoNotDisrupt { pod } => {
+                write!(f, "runs pod {pod}, which carries karpenter.sh/do-not-disrupt")
+            }
+            Self::PodDisruptionBudget { pod, budget } => {
+                write!(f, "runs pod {pod}, which PodDisruptionBudget {budget} does not let go now")
+            }
+            Self::SeveralPodDisruptionBudgets { pod, budgets } => write!(
+                f,
+                "runs pod {pod}, which cannot be evicted because several PodDisruptionBudgets cover it: {}",
+                budgets.join(", ")
+            ),
+            Self::ConsolidationOff => f.write_str("belongs to a NodePool with consolidateAfter: Never"),
+            Self::NotEmpty => f.write_str("is not empty, and its NodePool consolidates WhenEmpty only"),
+            Self::TooYoung { until } => {
+                write!(f, "saw pods come or go recently; consolidateAfter ends at {until}")
+            }
+            Self::UnknownPrice { label } => write!(f, "has no known price: look at its label {label}"),
+            Self::Budget { reason, allowed, disrupting, opens } => {
+                write!(
+                    f,
+                    "has to wait: the NodePool's budgets allow {allowed} {reason:?} at once, {disrupting} already are"
+                )?;
+                opens.iter().try_for_each(|opens| write!(f, "; the budget in force ends at {opens}"))
+            }
+            Self::NoPlace => f.write_str("runs pods that would find no other place"),
+            Self::SeveralNewNodes { nodes } => write!(f, "cannot go without {nodes} new nodes"),
+            Self::NoCheaper { price } => {
+                write!(f, "costs {price} per hour, and nothing that carries its pods is surely cheaper")
+            }
+            Self::MinValues => {
+                f.write_str("has cheaper alternatives, but too few for its NodePool's minValues")
+            }
+            Self::SpotToSpotOff => {
+                f.write_str("is a spot node; replacing it by a spot node needs SpotToSpotConsolidation")
+            }
+            Self::TooFewSpotTypes { needed, found } => {
+                write!(f, "is a spot node with {found} cheaper instance types; {needed} are needed")
+            }
+            Self::NotWorthIt { score, threshold } => {
+                write!(f, "would save too little for the disturbance: {score:.2}, less than {threshold:.2}")
+            }
+            Self::Next { savings } => {
+                write!(f, "could go and save {savings} per hour; a better move comes first")
+            }
+            Self::NotAsked => f.write_str("was looked at by none of the methods"),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What a disruption decision looks like: plain data that is printed, checked and carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::budget::DisruptionReason;
+use super::outlook::Outlook;
+use crate::cluster::Pod;
+use crate::plan::{ClaimPlan, PodIndex, SolverOptions};
+
+/// A way of finding nodes that can go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum DisruptionMethod {
+    /// Nodes without pods that would have to move.
+    Emptiness,
+    /// One node that no longer matches its NodePool, with whatever its pods need in its place.
+    Drift,
+    /// Several nodes at once, with nothing or cheaper nodes in their place.
+    MultiNodeConsolidation,
+    /// One node, with nothing or one cheaper node in its place.
+    SingleNodeConsolidation,
+}
+
+/// Settings of disruption.
+#[derive(Clone, Debug)]
+pub struct DisruptionOptions {
+    /// Settings of the solver behind it.
+    pub solver: SolverOptions,
+    /// The methods asked, in this order.
+    pub methods: Vec<DisruptionMethod>,
+    /// Whether spot nodes may be replaced by cheaper spot nodes.
+    pub spot_to_spot: bool,
+    /// Nodes that are expected to get pods soon.
+    pub nominated: BTreeSet<Arc<str>>,
+    /// Nodes a command under way already disrupts.
+    pub disrupting: BTreeSet<Arc<str>>,
+    /// What each pool costs per hour, where somebody keeps count; otherwise the candidates' prices are added up.
+    pub pool_costs: BTreeMap<Arc<str>, f64>,
+    /// The most nodes one command may disrupt.
+    pub nodes_per_command: usize,
+}
+
+impl Default for DisruptionOptions {
+    fn default() -> Self {
+        Self {
+            solver: SolverOptions::default(),
+            methods: vec![
+                DisruptionMethod::Emptiness,
+                DisruptionMethod::Drift,
+                DisruptionMethod::MultiNodeConsolidation,
+                DisruptionMethod::SingleNodeConsolidation,
+            ],
+            spot_to_spot: false,
+            nominated: BTreeSet::new(),
+            disrupting: BTreeSet::new(),
+            pool_costs: BTreeMap::new(),
+            nodes_per_command: 100,
+        }
+    }
+}
+
+/// What can be disrupted now, and what cannot.
+#[derive(Clone, Debug, Default)]
+pub struct DisruptionPlan {
+    /// One command for every method that found something, each for the cluster as it is.
+    pub commands: Vec<DisruptionCommand>,
+    /// What each node's future looks like, by name.
+    pub nodes: Vec<NodeOutlook>,
+    /// The pods the indices refer to.
+    pub pods: Vec<Arc<Pod>>,
+}
+
+/// Nodes to disrupt together.
+#[derive(Clone, Debug)]
+pub struct DisruptionCommand {
+    /// What found them.
+    pub method: DisruptionMethod,
+    /// Why they go.
+    pub reason: DisruptionReason,
+    /// The nodes, by name.
+    pub candidates: Vec<Arc<str>>,
+    /// NodeClaims to create before they go.
+    pub replacements: Vec<ClaimPlan>,
+    /// Nodes that stay and the pods they get, by name.
+    pub existing: Vec<(Arc<str>, Vec<PodIndex>)>,
+    /// What the nodes cost per hour.
+    pub source_cost: f64,
+    /// What is saved per hour, the replacements at their cheapest.
+    pub savings: f64,
+}
+
+/// A node and its future.
+#[derive(Clone, Debug)]
+pub struct NodeOutlook {
+    /// The node's name.
+    pub node: Arc<str>,
+    /// Whether it is to be disrupted, or why not.
+    pub outlook: Outlook,
+}

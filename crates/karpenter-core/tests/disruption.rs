@@ -1,0 +1,200 @@
+//! Disruption on small clusters: who may go, who must stay, and why.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use karpenter_core::catalog::{
+    CAPACITY_TYPE, Catalog, HOSTNAME, INSTANCE_TYPE, InstanceType, NODE_POOL, Offering, ZONE,
+};
+use karpenter_core::cluster::{
+    ClusterSnapshot, LabelRules, Labels, Node, NodeLife, NodePool, NodeStage, Pod, PodId, PodOwner, PodPhase,
+    PodSpec,
+};
+use karpenter_core::disruption::{DisruptionMethod, Outlook, PoolDisruption};
+use karpenter_core::requirements::{RequirementSet, ValueSet};
+use karpenter_core::{DisruptionOptions, DisruptionPlan, plan_disruption};
+use karpenter_quantity::{CPU, PODS, Quantity, ResourceList};
+
+fn now() -> Timestamp {
+    "2026-01-01T12:00:00Z".parse().expect("an instant")
+}
+
+fn cores(count: i64) -> ResourceList {
+    [(CPU, Quantity::from_units(count)), (PODS, Quantity::from_units(20))].into_iter().collect()
+}
+
+/// A machine with so many cores that costs as much, on demand in zone a.
+fn instance_type(count: i64) -> Arc<InstanceType> {
+    let name: Arc<str> = format!("m{count}").into();
+    let mut requirements = RequirementSet::default();
+    requirements.add(INSTANCE_TYPE.into(), &ValueSet::only([name.clone()]));
+    let mut place = RequirementSet::default();
+    place.add(ZONE.into(), &ValueSet::only(["a"]));
+    place.add(CAPACITY_TYPE.into(), &ValueSet::only(["on-demand"]));
+    for (key, set) in place.iter() {
+        requirements.add(key.clone(), set);
+    }
+    Arc::new(InstanceType {
+        name,
+        requirements,
+        offerings: vec![Offering {
+            requirements: place,
+            price: count as f64,
+            available: true,
+            reservation: None,
+            capacity_override: None,
+            overhead_override: None,
+        }],
+        capacity: cores(count),
+        overhead: ResourceList::new(),
+        volume_limits: BTreeMap::new(),
+    })
+}
+
+fn pod(name: &str, count: i64) -> Pod {
+    let requests =
+        [(CPU, Quantity::from_units(count)), (PODS, Quantity::from_units(1))].into_iter().collect();
+    Pod {
+        id: PodId { namespace: "default".into(), name: name.into(), uid: name.into() },
+        labels: Arc::new(Labels::new()),
+        spec: Arc::new(PodSpec { requests, ..PodSpec::default() }),
+        created: now(),
+        priority: 0,
+        owner: PodOwner::Workload,
+        phase: PodPhase::Running,
+        terminating: false,
+        do_not_disrupt: false,
+        disruption_cost: 0,
+        volumes: Vec::new(),
+    }
+}
+
+/// A node with so many cores and one pod for each of the numbers.
+fn node(name: &str, count: i64, pods: &[i64]) -> Node {
+    let label = |key: &str, value: &str| (Arc::from(key), Arc::from(value));
+    let named = |(index, size): (usize, &i64)| Arc::new(pod(&format!("{name}-{index}"), *size));
+    Node {
+        name: name.into(),
+        node_pool: Some("pool".into()),
+        stage: NodeStage::Initialized,
+        labels: Arc::new(
+            [
+                label(HOSTNAME, name),
+                label(NODE_POOL, "pool"),
+                label(INSTANCE_TYPE, &format!("m{count}")),
+                label(ZONE, "a"),
+                label(CAPACITY_TYPE, "on-demand"),
+            ]
+            .into(),
+        ),
+        taints: Vec::new(),
+        capacity: cores(count),
+        allocatable: cores(count),
+        created: "2026-01-01T00:00:00Z".parse().expect("an instant"),
+        deleting: false,
+        volume_limits: BTreeMap::new(),
+        life: NodeLife::default(),
+        pods: pods.iter().enumerate().map(named).collect(),
+    }
+}
+
+fn planned(nodes: Vec<Node>, options: &DisruptionOptions) -> DisruptionPlan {
+    let disruption =
+        PoolDisruption { consolidate_after: Some(SignedDuration::ZERO), ..PoolDisruption::default() };
+    let labels = [(Arc::from(NODE_POOL), Arc::from("pool"))].into();
+    let pool = NodePool { name: "pool".into(), labels, disruption, ..NodePool::default() };
+    let well_known = [ZONE, CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, HOSTNAME].map(Arc::from).into();
+    let snapshot = ClusterSnapshot {
+        node_pools: vec![Arc::new(pool)],
+        nodes: nodes.into_iter().map(Arc::new).collect(),
+        label_rules: Arc::new(LabelRules { well_known, ..LabelRules::default() }),
+        ..ClusterSnapshot::default()
+    };
+    let types: Vec<_> = [1, 2, 4, 8, 16].map(instance_type).into();
+    plan_disruption(&snapshot, &Catalog::shared(["pool".into()], types.into()), options, now())
+}
+
+fn command(plan: &DisruptionPlan, method: DisruptionMethod) -> Option<(Vec<&str>, usize)> {
+    let found = plan.commands.iter().find(|command| command.method == method)?;
+    Some((found.candidates.iter().map(|name| &**name).collect(), found.replacements.len()))
+}
+
+fn outlook<'p>(plan: &'p DisruptionPlan, node: &str) -> &'p Outlook {
+    &plan.nodes.iter().find(|found| &*found.node == node).expect("every node has an outlook").outlook
+}
+
+#[test]
+fn the_dearest_node_whose_pods_fit_elsewhere_is_deleted() {
+    let nodes = vec![node("a", 4, &[3]), node("b", 8, &[1]), node("c", 16, &[14, 1])];
+    let plan = planned(nodes, &DisruptionOptions::default());
+    assert_eq!(command(&plan, DisruptionMethod::SingleNodeConsolidation), Some((vec!["b"], 0)));
+    assert_eq!(command(&plan, DisruptionMethod::Emptiness), None);
+}
+
+#[test]
+fn several_nodes_become_one_where_no_single_move_saves_anything() {
+    let nodes = vec![node("a", 2, &[1]), node("b", 2, &[1])];
+    let plan = planned(nodes, &DisruptionOptions::default());
+    let multi = command(&plan, DisruptionMethod::MultiNodeConsolidation).expect("two halves fit two ones");
+    assert_eq!(multi.0, ["a", "b"]);
+}
+
+#[test]
+fn pods_and_nodes_that_refuse_stay_and_say_so() {
+    let mut refusing = node("refusing", 8, &[1]);
+    let mut protected = pod("protected", 1);
+    protected.do_not_disrupt = true;
+    refusing.pods.push(Arc::new(protected));
+    let mut annotated = node("annotated", 8, &[]);
+    annotated.life.do_not_disrupt = true;
+    let nominated = node("nominated", 8, &[]);
+    let mut options = DisruptionOptions::default();
+    options.nominated.insert("nominated".into());
+    let plan = planned(vec![refusing, annotated, nominated, node("free", 4, &[])], &options);
+    assert_eq!(command(&plan, DisruptionMethod::Emptiness), Some((vec!["free"], 0)));
+    assert_eq!(*outlook(&plan, "refusing"), Outlook::PodDoNotDisrupt { pod: "default/protected".to_owned() });
+    assert_eq!(*outlook(&plan, "annotated"), Outlook::DoNotDisrupt);
+    assert_eq!(*outlook(&plan, "nominated"), Outlook::Nominated);
+    assert_eq!(*outlook(&plan, "free"), Outlook::Planned { method: DisruptionMethod::Emptiness });
+}
+
+#[test]
+fn drift_replaces_the_oldest_whatever_it_costs_and_a_bounded_drain_overrides_refusals() {
+    let drifted = |name: &str, since: &str| {
+        let mut node = node(name, 4, &[4]);
+        node.life.drifted = Some(since.parse().expect("an instant"));
+        node
+    };
+    let (early, late) = ("2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z");
+    let plan = planned(vec![drifted("late", late), drifted("early", early)], &DisruptionOptions::default());
+    assert_eq!(command(&plan, DisruptionMethod::Drift), Some((vec!["early"], 1)));
+
+    let mut stubborn = drifted("stubborn", early);
+    let mut protected = pod("protected", 0);
+    protected.do_not_disrupt = true;
+    stubborn.pods.push(Arc::new(protected));
+    let plan = planned(vec![stubborn.clone()], &DisruptionOptions::default());
+    assert_eq!(command(&plan, DisruptionMethod::Drift), None);
+    stubborn.life.has_termination_grace_period = true;
+    let plan = planned(vec![stubborn], &DisruptionOptions::default());
+    assert_eq!(command(&plan, DisruptionMethod::Drift), Some((vec!["stubborn"], 1)));
+    assert_eq!(command(&plan, DisruptionMethod::SingleNodeConsolidation), None);
+}
+
+#[test]
+fn a_node_that_fits_its_pods_has_no_cheaper_replacement() {
+    let plan = planned(vec![node("a", 4, &[4])], &DisruptionOptions::default());
+    assert!(plan.commands.is_empty());
+    assert_eq!(*outlook(&plan, "a"), Outlook::NoCheaper { price: 4.0 });
+}
+
+#[test]
+fn a_command_takes_no_more_nodes_than_it_may() {
+    let nodes: Vec<Node> =
+        (0..6).map(|index| node(&format!("n{index}"), 4, &[1])).chain([node("big", 16, &[8])]).collect();
+    let options = DisruptionOptions { nodes_per_command: 3, ..DisruptionOptions::default() };
+    let plan = planned(nodes, &options);
+    let (candidates, _) = command(&plan, DisruptionMethod::MultiNodeConsolidation).expect("there is room");
+    assert_eq!(candidates.len(), 3);
+}
