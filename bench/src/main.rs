@@ -9,6 +9,7 @@ mod files;
 mod generate;
 mod instructions;
 mod measure;
+mod quiescence;
 mod random;
 mod report;
 mod table;
@@ -70,6 +71,9 @@ fn main() -> ExitCode {
     }
 }
 
+/// Clusters that are swept until nothing more is saved.
+const QUIESCENCE: [&str; 2] = ["disruption-100", "disruption-1000"];
+
 /// Runs what was asked for; `false` when a file was not solved.
 fn run(arguments: &Arguments) -> Result<bool> {
     let all = files::names()?;
@@ -91,6 +95,10 @@ fn run(arguments: &Arguments) -> Result<bool> {
         let mut row = measure_both(&file, program, upstream.as_ref(), limit);
         if !arguments.no_bound && !files::is_disruption(name) {
             row.bound = bound::of_file(&file.path)?;
+        }
+        if QUIESCENCE.contains(&name.as_str()) {
+            let whole = two_cores.printing_all();
+            row.rest = Some(quiescence::reach(&whole, generate::scenario(name, files::stored)?, &folder)?);
         }
         rows.push(row);
     }
@@ -120,6 +128,7 @@ fn measure_both(
         ours: measure::median(karpenter, &file.path).map_err(message),
         upstream: upstream.map(|program| program.measure(&file.path, limit).map_err(message)),
         bound: None,
+        rest: None,
     }
 }
 

@@ -53,6 +53,12 @@ impl Program {
         Self { path: self.path.clone(), arguments }
     }
 
+    /// The same program printing whole results.
+    pub(crate) fn printing_all(&self) -> Self {
+        let arguments = self.arguments.iter().filter(|argument| *argument != "--stats").cloned().collect();
+        Self { path: self.path.clone(), arguments }
+    }
+
     pub(crate) fn command(&self, file: &Path) -> Command {
         let mut command = Command::new(&self.path);
         command.args(&self.arguments).arg(file);

@@ -8,6 +8,7 @@ use crate::bound::Bound;
 use crate::files;
 use crate::generate::GROWTH;
 use crate::measure::{Measured, Stats};
+use crate::quiescence::Rest;
 use crate::table::{Table, number, times};
 use crate::targets;
 
@@ -18,6 +19,8 @@ pub(crate) struct Row {
     pub(crate) ours: Result<Stats, String>,
     pub(crate) upstream: Option<Result<Measured, String>>,
     pub(crate) bound: Option<Bound>,
+    /// How a cluster came to rest when swept again and again.
+    pub(crate) rest: Option<Rest>,
 }
 
 impl Row {
@@ -38,6 +41,7 @@ pub(crate) fn render(
     let (disruption, rows): (Vec<&Row>, Vec<&Row>) =
         rows.iter().partition(|row| files::is_disruption(&row.name));
     let mut sections = vec![("Measured", figures(&rows)), ("Disruption, one sweep", sweeps(&disruption))];
+    sections.push(("Disruption, until nothing more is saved", rests(&disruption)));
     if rows.iter().any(|row| row.upstream.is_some()) {
         sections.push(("Beside upstream, one worker, same run", comparison(&rows)));
     }
@@ -84,6 +88,37 @@ fn sweeps(rows: &[&Row]) -> Table {
             number(stats.savings),
             theirs(|stats| number(stats.solve_cpu_seconds)),
             theirs(|stats| number(stats.savings)),
+        ]);
+    }
+    table
+}
+
+fn rests(rows: &[&Row]) -> Table {
+    let mut table = Table::new([
+        "file",
+        "rounds",
+        "at rest",
+        "$/h before",
+        "$/h after",
+        "nodes after",
+        "bound $/h",
+        "gap %",
+        "pods moved",
+        "pods moved per $/h saved",
+    ]);
+    for (row, rest) in rows.iter().filter_map(|row| Some((row, row.rest.as_ref()?))) {
+        let saved = rest.price_before - rest.price_after;
+        table.add([
+            row.name.clone(),
+            rest.rounds.to_string(),
+            if rest.reached { "yes" } else { "NO" }.to_owned(),
+            number(rest.price_before),
+            number(rest.price_after),
+            rest.nodes_after.to_string(),
+            rest.bound.map_or_else(none, number),
+            rest.bound.map_or_else(none, |bound| gap(rest.price_after, bound)),
+            rest.pods_moved.to_string(),
+            if saved > 0.0 { number(rest.pods_moved as f64 / saved) } else { none() },
         ]);
     }
     table
@@ -252,7 +287,7 @@ mod tests {
     use super::*;
 
     fn row(name: &str, stats: Stats) -> Row {
-        Row { name: name.to_owned(), ours: Ok(stats), upstream: None, bound: None }
+        Row { name: name.to_owned(), ours: Ok(stats), upstream: None, bound: None, rest: None }
     }
 
     #[test]

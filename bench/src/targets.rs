@@ -135,7 +135,7 @@ mod tests {
 
     fn row(name: &str, ours: Stats, upstream: Option<Stats>) -> Row {
         let upstream = upstream.map(|stats| Ok(Measured::Stats(stats)));
-        Row { name: name.to_owned(), ours: Ok(ours), upstream, bound: None }
+        Row { name: name.to_owned(), ours: Ok(ours), upstream, bound: None, rest: None }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use karpenter_core::disruption::{
 /// The settings as the core sees them. A budget that cannot be read allows nothing.
 pub fn pool_disruption(object: &Disruption) -> PoolDisruption {
     PoolDisruption {
-        consolidate_after: object.consolidate_after.as_ref().and_then(|after| after.value()),
+        consolidate_after: object.consolidate_after.as_ref().and_then(karpenter_api::NillableDuration::value),
         policy: match &object.consolidation_policy {
             Some(nodepool::ConsolidationPolicy::WhenEmpty) => ConsolidationPolicy::WhenEmpty,
             Some(nodepool::ConsolidationPolicy::Balanced) => ConsolidationPolicy::Balanced,
@@ -33,7 +33,7 @@ fn reason(word: &nodepool::DisruptionReason) -> Option<DisruptionReason> {
         nodepool::DisruptionReason::Empty => Some(DisruptionReason::Empty),
         nodepool::DisruptionReason::Drifted => Some(DisruptionReason::Drifted),
         nodepool::DisruptionReason::Unhealthy => Some(DisruptionReason::Unhealthy),
-        _ => None,
+        nodepool::DisruptionReason::Unknown(_) => None,
     }
 }
 
@@ -42,7 +42,7 @@ fn window(object: &nodepool::Budget) -> BudgetWindow {
         return BudgetWindow::Always;
     }
     let schedule = object.schedule.as_deref().and_then(Schedule::parse);
-    let duration = object.duration.as_ref().map_or(SignedDuration::ZERO, |duration| duration.value());
+    let duration = object.duration.as_ref().map_or(SignedDuration::ZERO, karpenter_api::GoDuration::value);
     schedule.map_or(BudgetWindow::Unreadable, |schedule| BudgetWindow::Recurring { schedule, duration })
 }
 

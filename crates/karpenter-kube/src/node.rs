@@ -175,7 +175,9 @@ fn life(machine: Machine<'_>) -> NodeLife {
             .is_some_and(|value| value == "true"),
         initialized: since(INITIALIZED_CONDITION),
         last_pod_event: status.and_then(|status| status.last_pod_event_time.as_ref()).map(|time| time.0),
-        expire_after: spec.and_then(|spec| spec.expire_after.as_ref()).and_then(|after| after.value()),
+        expire_after: spec
+            .and_then(|spec| spec.expire_after.as_ref())
+            .and_then(karpenter_api::NillableDuration::value),
         drifted: since(DRIFTED),
         has_termination_grace_period: spec.is_some_and(|spec| spec.termination_grace_period.is_some()),
         machine: match (condition(INSTANCE_TERMINATING), condition(REBOOTING)) {

@@ -54,7 +54,7 @@ fn template_labels(pool: &NodePool) -> Labels {
 }
 
 fn expire_after(pool: &NodePool) -> Option<SignedDuration> {
-    pool.spec.template.spec.expire_after.as_ref().and_then(|after| after.value())
+    pool.spec.template.spec.expire_after.as_ref().and_then(karpenter_api::NillableDuration::value)
 }
 
 fn node(line: &ExistingNode<'_>, known: &Known<'_>, source: &mut PodSource<'_>) -> Result<Node, Invalid> {
