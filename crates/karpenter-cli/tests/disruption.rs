@@ -81,7 +81,7 @@ fn every_node_is_either_disrupted_or_says_why_not() {
         }
     }
     let wanted =
-        ["Budget", "DoNotDisrupt", "NoCheaper", "NotEmpty", "Planned", "PodDisruptionBudget", "TooYoung"];
+        ["Budget", "DoNotDisrupt", "NotEmpty", "Planned", "PodDisruptionBudget", "SpotToSpotOff", "TooYoung"];
     let missing: Vec<&str> = wanted.into_iter().filter(|outlook| !outlooks.contains(*outlook)).collect();
     assert!(missing.is_empty(), "no node of any case is {missing:?}, only {outlooks:?}");
 }
