@@ -109,6 +109,23 @@ const LAYERS: &[Layer] = &[
     },
     // Compares ours with the real thing, so it sees ours as any client does.
     Layer { name: "karpenter-conformance", uses: Uses::Only(&["karpenter-apiserver"]), outside: None },
+    // A whole cluster from the parts above.
+    Layer {
+        name: "karpenter-local",
+        uses: Uses::Only(&[
+            "karpenter-api",
+            "karpenter-apiserver",
+            "karpenter-controllers",
+            "karpenter-core",
+            "karpenter-environment",
+            "karpenter-kwok",
+            "karpenter-models",
+            "karpenter-runtime",
+        ]),
+        outside: None,
+    },
+    // Sees the program and the cluster only from outside; it borrows the types of objects.
+    Layer { name: "karpenter-e2e", uses: Uses::Only(&["karpenter-api", "karpenter-kwok"]), outside: None },
     Layer { name: "karpenter-cli", uses: Uses::Anything, outside: None },
     // Programs for developers: they run the product as a child and see it only from outside.
     Layer { name: "karpenter-bench", uses: Uses::Only(&["karpenter-quantity"]), outside: None },

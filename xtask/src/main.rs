@@ -6,6 +6,7 @@
 mod control_plane;
 mod deny;
 mod depcheck;
+mod end_to_end;
 mod figures;
 mod generated;
 mod informer;
@@ -56,6 +57,8 @@ enum Task {
     ControlPlane(control_plane::ControlPlane),
     /// Compare our scheduler with the real kube-scheduler over generated nodes and pods
     SchedulerConformance(scheduler_conformance::Wish),
+    /// Run the end-to-end scenarios of the controller on the embedded cluster or on a real control plane
+    E2e(end_to_end::Wish),
     /// Measure our API server and the real one side by side
     ApiserverFigures(figures::Figures),
     /// Run the benchmarks; `cargo xtask bench --help` lists their options
@@ -88,6 +91,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Crds { check } => generated::run(&workspace, check),
         Task::ControlPlane(task) => control_plane::run(&workspace, &task),
         Task::SchedulerConformance(wish) => Ok(scheduler_conformance::run(&workspace, &wish)?.good),
+        Task::E2e(wish) => Ok(end_to_end::run(&workspace, &wish)?.good),
         Task::ApiserverFigures(wish) => figures::run(&workspace, &wish),
         Task::Bench { arguments } => {
             let mut command =

@@ -45,6 +45,13 @@ impl Workspace {
         command
     }
 
+    /// Where cargo put a program of the workspace that was built for development.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), PathBuf::from);
+        target.join("debug").join(name)
+    }
+
     /// Files under version control and new ones that are not ignored, relative to the root, sorted.
     pub(crate) fn files(&self) -> Result<Vec<PathBuf>> {
         let mut command = self.command("git");

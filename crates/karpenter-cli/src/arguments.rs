@@ -10,6 +10,7 @@ use karpenter_api::Provider;
 use crate::apiserver::ApiserverArguments;
 use crate::controller::ControllerArguments;
 use crate::local::LocalArguments;
+use crate::simulate::SimulateArguments;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KARPENTER_COMMIT"), ")");
 
@@ -23,6 +24,7 @@ pub(crate) struct Arguments {
 
 const AFTER_HELP: &str = "\
 Try it without a cluster:
+  karpenter local --demo                     workloads that come and go, and nodes with them
   karpenter local                            a whole cluster in this process, with machines on paper
   karpenter solve --explain scenario.json    which nodes would be created for these pods, and why
 
@@ -65,6 +67,10 @@ pub(crate) enum Command {
     ///
     /// Ends on Ctrl-C or SIGTERM; with --data-dir the next start continues where this one stopped.
     Local(LocalArguments),
+    /// Play the demo of karpenter local in simulated time
+    ///
+    /// Hours pass in seconds. The same seed gives the same events, byte for byte, so a run that went wrong can be looked at again.
+    Simulate(SimulateArguments),
     /// Run a Kubernetes API server by itself: no etcd, no nodes, ready at once
     ///
     /// Serves the Kubernetes API over TLS and writes a kubeconfig for it: kubectl, helm and controllers work on it as on

@@ -9,6 +9,7 @@ mod crds;
 mod explain;
 mod local;
 mod measure;
+mod simulate;
 mod solve;
 
 use std::io::{self, Write};
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Apiserver(arguments) => apiserver::run(&arguments),
         Command::Controller(arguments) => controller::run(&arguments),
         Command::Local(arguments) => local::run(arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "karpenter", &mut script);

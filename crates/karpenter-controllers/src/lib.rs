@@ -5,6 +5,7 @@
 
 mod cloud;
 mod conditions;
+mod disruption;
 mod events;
 mod metrics;
 mod node;
@@ -18,11 +19,13 @@ mod registrations;
 mod state;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use karpenter_core::SolverOptions;
 use karpenter_provider::{NodeClassObject, Provider};
 use karpenter_runtime::{Controller, Kind, Runtime};
 
+pub use disruption::DisruptionSettings;
 pub use metrics::{Exporter, Metrics};
 pub use node_class::{NodeClasses, Readiness};
 pub use nodeclaim::FINALIZER;
@@ -41,11 +44,25 @@ pub struct Karpenter {
     pub batching: BatchSettings,
     /// Where plans are computed.
     pub computing: Computing,
+    /// How nodes are disrupted voluntarily.
+    pub disruption: DisruptionSettings,
     /// Where it is counted what happens.
     pub metrics: Metrics,
 }
 
 impl Karpenter {
+    /// Karpenter with everything at its default.
+    pub fn new(provider: Arc<dyn Provider>) -> Self {
+        Self {
+            provider,
+            solver: SolverOptions::default(),
+            batching: BatchSettings { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
+            computing: Computing::Aside,
+            disruption: DisruptionSettings::default(),
+            metrics: Metrics::default(),
+        }
+    }
+
     /// Adds all controllers to `runtime`. `C` is the provider's NodeClass.
     pub fn install<C: Kind + NodeClassObject>(&self, runtime: &mut Runtime) -> Shared {
         let rules = self.provider.label_rules();
@@ -56,6 +73,15 @@ impl Karpenter {
         runtime.add(node_class::NodeClassKeeper::<C>::new(node_classes.clone(), runtime.handle()));
         runtime.add(nodepool::NodePools::new(state.clone(), rules.clone(), classes, node_classes));
         let planner = provisioning::Planner::new(self.provider.clone(), self.computing, self.metrics.clone());
+        let movers =
+            disruption::MovePlanner::new(self.provider.clone(), self.computing, self.metrics.clone());
+        let disruption = disruption::Disruption::new(
+            state.clone(),
+            rules.clone(),
+            self.solver.clone(),
+            self.disruption.clone(),
+            self.metrics.clone(),
+        );
         let provisioner = provisioning::Provisioner::new(
             state.clone(),
             rules,
@@ -69,6 +95,7 @@ impl Karpenter {
         self.add_asking(lifecycle, runtime);
         self.add_asking(nodeclaim::GarbageCollection::new(state.clone(), self.metrics.clone()), runtime);
         self.add_asking(node::Termination::new(state.clone(), classes), runtime);
+        runtime.add_with(disruption, move |request| movers.plan(request));
         runtime.add(metrics::Observer::new(self.metrics.clone(), runtime.environment()));
         state
     }

@@ -1,12 +1,14 @@
 //! Pods as the controllers remember them: what the core needs, and what draining needs; nothing else is kept.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karpenter_api::LabelRules;
 use karpenter_api::annotations::{BUFFER_FAKE_POD, DISRUPTION_COST, DO_NOT_DISRUPT, POD_DELETION_COST};
+use karpenter_api::duration::parse_duration;
 use karpenter_core::cluster;
 use karpenter_kube::Interner;
 use karpenter_kube::pod::{awaits_scheduler, is_provisionable, pod, refusal};
@@ -85,6 +87,18 @@ impl ObservedPod {
             self.metadata.namespace.as_deref().unwrap_or_default(),
             self.metadata.name.as_deref().unwrap_or_default(),
         )
+    }
+
+    /// Its annotations that mean something here.
+    pub fn annotations(&self) -> Option<&BTreeMap<String, String>> {
+        self.metadata.annotations.as_ref()
+    }
+
+    /// When it ceases to refuse disruption, if it refuses for a while.
+    pub fn protected_until(&self) -> Option<Timestamp> {
+        let value = self.annotations()?.get(DO_NOT_DISRUPT)?;
+        let duration = parse_duration(value).ok().filter(SignedDuration::is_positive)?;
+        self.started?.checked_add(duration).ok()
     }
 
     /// Whether it has run to its end.

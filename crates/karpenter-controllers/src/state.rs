@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -57,6 +58,14 @@ pub struct State {
     budgets: BTreeMap<Key, karpenter_core::cluster::DisruptionBudget>,
     pods_on: BTreeMap<Arc<str>, BTreeSet<Key>>,
     registrations: BTreeMap<String, Registrations>,
+    /// Nodes that are about to go, so that their pods need another place.
+    leaving: BTreeSet<Arc<str>>,
+    /// Where waiting pods were planned to go, by UID: the name of a node, or of a claim that will become one.
+    planned: BTreeMap<Arc<str>, Arc<str>>,
+    /// When pods cease to refuse disruption.
+    protections: BTreeSet<(Timestamp, Key)>,
+    /// Moves with everything that may matter to disruption.
+    version: u64,
     /// Pods their scheduler has yet to look at.
     unlooked_at: BTreeMap<Key, Unscheduled>,
     /// How many pods each scheduler has given up on.
@@ -91,6 +100,10 @@ impl State {
             budgets: BTreeMap::new(),
             pods_on: BTreeMap::new(),
             registrations: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            planned: BTreeMap::new(),
+            protections: BTreeSet::new(),
+            version: 0,
             unlooked_at: BTreeMap::new(),
             given_up: BTreeMap::new(),
         }
@@ -101,7 +114,62 @@ impl State {
         let mut snapshot = self.cluster.snapshot(&self.base);
         snapshot.daemon_sets = self.daemon_sets.values().cloned().collect();
         snapshot.disruption_budgets = self.budgets.values().cloned().collect();
+        if !self.leaving.is_empty() {
+            let leaving = snapshot.nodes.iter_mut().filter(|node| self.leaving.contains(&node.name));
+            leaving.for_each(|node| Arc::make_mut(node).deleting = true);
+        }
         snapshot
+    }
+
+    /// Changes with everything that may matter to disruption.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Says which nodes are about to go.
+    pub(crate) fn set_leaving(&mut self, nodes: BTreeSet<Arc<str>>) {
+        self.leaving = nodes;
+    }
+
+    /// Remembers where a waiting pod was planned to go.
+    pub(crate) fn plan_to(&mut self, pod: &Arc<str>, place: &Arc<str>) {
+        self.planned.insert(pod.clone(), place.clone());
+    }
+
+    /// Where a waiting pod was planned to go.
+    pub(crate) fn planned(&self, pod: &str) -> Option<&Arc<str>> {
+        self.planned.get(pod)
+    }
+
+    /// Nodes that waiting pods were planned to go to.
+    pub(crate) fn nominated(&self) -> BTreeSet<Arc<str>> {
+        let node = |place: &Arc<str>| {
+            let claim = self.claims.get(&**place)?;
+            claim.status.as_ref()?.node_name.as_deref().map(Arc::from)
+        };
+        self.planned.values().map(|place| node(place).unwrap_or_else(|| place.clone())).collect()
+    }
+
+    /// The claim of a node.
+    pub(crate) fn claim_of(&self, node: &str) -> Option<&Arc<NodeClaim>> {
+        let id = self.nodes.get(node).and_then(|node| node_provider_id(node))?;
+        self.claims_of.get(id)?.first().and_then(|name| self.claims.get(name))
+    }
+
+    /// Lets go of pods that refused disruption for a while which is over at `now`.
+    pub(crate) fn end_protections(&mut self, now: Timestamp) {
+        while let Some((end, key)) = self.protections.first().cloned() {
+            if end > now {
+                return;
+            }
+            self.protections.pop_first();
+            let Some(observed) = self.pods.get(&key) else { continue };
+            if let (Ok(pod), Some(node), false) = (&observed.pod, &observed.node, observed.is_terminal()) {
+                let mut free = karpenter_core::cluster::Pod::clone(pod);
+                free.do_not_disrupt = false;
+                self.cluster.apply(Event::PodBound(Arc::new(free), node.clone()));
+            }
+        }
     }
 
     /// Pods behind those their scheduler has given up on: it will give up on them as well, unless they fit somewhere, which the
@@ -182,6 +250,7 @@ impl State {
 
     fn apply(&mut self, change: &Change, caches: &Caches) {
         let key = change.key();
+        self.version += u64::from(matters(change));
         if let Some(delta) = change.of::<ObservedPod>() {
             match caches.of::<ObservedPod>().get(key) {
                 Some(pod) => drop(self.pods.insert(key.clone(), Arc::clone(pod))),
@@ -217,7 +286,14 @@ impl State {
             unfile(&mut self.pods_on, node, key);
         }
         if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid() != old.uid())) {
+            self.planned.remove(gone.uid());
             self.cluster.apply(Event::PodGone { uid: gone.uid().into() });
+        }
+        if let Some(end) = old.and_then(ObservedPod::protected_until) {
+            self.protections.remove(&(end, key.clone()));
+        }
+        if let Some(end) = new.and_then(ObservedPod::protected_until) {
+            self.protections.insert((end, key.clone()));
         }
         if let Some(old) = old.filter(|old| old.provisionable) {
             self.count_given_up(&old.scheduler, -1);
@@ -241,6 +317,9 @@ impl State {
             }
             _ => Event::PodGone { uid: new.uid().into() },
         };
+        if !matches!(event, Event::PodPending(_)) && !new.awaits_scheduler {
+            self.planned.remove(new.uid());
+        }
         self.cluster.apply(event);
     }
 
@@ -349,6 +428,26 @@ impl State {
             self.budgets.extend(converted.map(|converted| (key.clone(), converted)));
         }
     }
+}
+
+/// Whether a change may matter to disruption. Heartbeats do not, nor do pods on their way to a node.
+fn matters(change: &Change) -> bool {
+    if let Some(delta) = change.of::<ObservedPod>() {
+        let place = |pod: Option<&ObservedPod>| {
+            pod.map(|pod| (pod.node.clone(), pod.is_terminal(), pod.deletion, pod.annotations().cloned()))
+        };
+        return place(delta.old) != place(delta.new);
+    }
+    if let Some(delta) = change.of::<Node>() {
+        let shape = |node: Option<&Node>| {
+            let ready = node.map(crate::nodeclaim::is_ready);
+            node.map(|node| {
+                (node.metadata.labels.clone(), node.metadata.annotations.clone(), node.spec.clone(), ready)
+            })
+        };
+        return shape(delta.old) != shape(delta.new);
+    }
+    true
 }
 
 /// Takes an entry out of an index, and its heading if nothing is left under it.

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use karpenter_api::options::{self, FeatureGate, Options};
-use karpenter_controllers::{BatchSettings, Computing, Exporter, Karpenter, Metrics};
+use karpenter_controllers::{BatchSettings, Exporter, Karpenter};
 use karpenter_core::catalog::InstanceType;
 use karpenter_core::plan::{MinValuesPolicy, PreferencePolicy, ReservedPolicy, SolverOptions};
 use karpenter_environment::{Environment, SystemEnvironment};
 use karpenter_kwok::{KWOKNodeClass, Kwok, Plenty, generated_instance_types, read_instance_types};
+use karpenter_local::told;
 use karpenter_runtime::{Candidacy, Leadership, Runtime};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -24,7 +25,6 @@ use arguments::Settings;
 pub(crate) use arguments::{ControllerArguments, with_two_dashes};
 
 use crate::apiserver::asked_to_stop;
-use crate::local::told;
 
 /// What a batch waits when nobody chose: planning is quick, and pods that come later join nodes that are on their way.
 const QUICK: BatchSettings =
@@ -50,7 +50,9 @@ pub(crate) fn run(arguments: &ControllerArguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let config = configuration(arguments).await?;
+    let mut config = configuration(arguments).await?;
+    // A refused eviction is an answer; when to ask again is the controllers' decision.
+    config.default_retry = false;
     let namespace = config.default_namespace.clone();
     let url = config.cluster_url.clone();
     let client = Client::try_from(config).context("preparing to talk to the cluster")?;
@@ -60,11 +62,9 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     let kwok = Kwok::new(client.clone(), environment.clone(), Arc::new(Plenty), types, labels);
     let mut controllers = Runtime::new(client.clone(), environment.clone());
     let karpenter = Karpenter {
-        provider: Arc::new(kwok.clone()),
         solver: solver(options),
         batching: batching(settings),
-        computing: Computing::Aside,
-        metrics: Metrics::default(),
+        ..Karpenter::new(Arc::new(kwok.clone()))
     };
     let state = karpenter.install::<KWOKNodeClass>(&mut controllers);
     let exporter = Exporter::new(

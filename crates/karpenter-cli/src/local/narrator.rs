@@ -15,7 +15,7 @@ use tokio::sync::watch;
 pub(super) async fn tell(client: Client, stop: watch::Receiver<bool>) {
     let mut runtime = Runtime::new(client, Arc::new(SystemEnvironment));
     runtime.add(Narrator { told: BTreeMap::new() });
-    runtime.run(super::told(stop)).await;
+    runtime.run(karpenter_local::told(stop)).await;
 }
 
 /// What was last said about each claim.

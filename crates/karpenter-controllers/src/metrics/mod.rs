@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use karpenter_api::labels::{CAPACITY_TYPE, NODEPOOL};
 use karpenter_api::{GoDuration, LabelRules, NodeClaim};
+use karpenter_core::disruption::DisruptionReason;
 use karpenter_environment::Environment;
 use karpenter_provider::{LaunchError, ProviderError};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -81,7 +82,11 @@ where
 /// Why a claim was taken down, in the words of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disruption {
+    Drifted,
+    Empty,
     Expired,
+    Underutilized,
+    Unhealthy,
     GarbageCollected,
     InsufficientCapacity,
     NodeClassNotReady,
@@ -89,10 +94,25 @@ pub(crate) enum Disruption {
     RegistrationTimeout,
 }
 
+impl From<DisruptionReason> for Disruption {
+    fn from(reason: DisruptionReason) -> Self {
+        match reason {
+            DisruptionReason::Empty => Self::Empty,
+            DisruptionReason::Underutilized => Self::Underutilized,
+            DisruptionReason::Drifted => Self::Drifted,
+            DisruptionReason::Unhealthy => Self::Unhealthy,
+        }
+    }
+}
+
 impl Disruption {
     pub(crate) fn metric(self) -> &'static str {
         match self {
+            Self::Drifted => "drifted",
+            Self::Empty => "empty",
             Self::Expired => "expired",
+            Self::Underutilized => "underutilized",
+            Self::Unhealthy => "unhealthy",
             Self::GarbageCollected => "garbage_collected",
             Self::InsufficientCapacity => "insufficient_capacity",
             Self::NodeClassNotReady => "nodeclass_not_ready",
@@ -120,6 +140,10 @@ pub struct Metrics {
     nodes_lifetime: Histograms<1>,
     pods_startup: Histogram,
     pods_bound: Histograms<1>,
+    decisions: Counters<3>,
+    queue_failures: Counters<3>,
+    failed_validations: Counters<1>,
+    pub(crate) evaluation: Histograms<2>,
     cloud_duration: Histograms<3>,
     cloud_errors: Counters<5>,
 }
@@ -142,6 +166,10 @@ impl Default for Metrics {
             nodes_lifetime: histograms(LIFETIMES),
             pods_startup: Histogram::new(DURATIONS.iter().copied()),
             pods_bound: histograms(DURATIONS),
+            decisions: Family::default(),
+            queue_failures: Family::default(),
+            failed_validations: Family::default(),
+            evaluation: histograms(DURATIONS),
             cloud_duration: histograms(ANSWERS),
             cloud_errors: Family::default(),
         }
@@ -161,6 +189,34 @@ impl Metrics {
             let [error, node_pool] = rest;
             self.cloud_errors.get_or_create(&[controller, method, provider, error, node_pool]).inc();
         }
+    }
+
+    /// Takes note of a move that is begun, and of the claims made for it. `labels` are decision, reason and type.
+    pub(crate) fn command_started<'a>(
+        &self,
+        labels: &Labels<3>,
+        replacements: impl Iterator<Item = (&'a str, bool)>,
+    ) {
+        self.decisions.get_or_create(labels).inc();
+        for (node_pool, relaxed) in replacements {
+            let created = [
+                ("reason", labels[1].1.clone()),
+                ("nodepool", node_pool.to_owned()),
+                ("min_values_relaxed", relaxed.to_string()),
+            ];
+            self.nodeclaims_created.get_or_create(&created).inc();
+        }
+    }
+
+    /// Takes note of a move that came to nothing.
+    pub(crate) fn command_failed(&self, labels: &Labels<3>) {
+        self.queue_failures.get_or_create(labels).inc();
+    }
+
+    /// Takes note of a move that was no longer good at the second look.
+    pub(crate) fn validation_failed(&self, consolidation_type: &'static str) {
+        let labels = [("consolidation_type", consolidation_type.to_owned())];
+        self.failed_validations.get_or_create(&labels).inc();
     }
 
     /// Takes note that a claim's deletion is started.
@@ -207,6 +263,7 @@ impl Metrics {
         );
         self.register_nodeclaims(registry);
         self.register_nodes(registry);
+        self.register_disruption(registry);
         registry.register(
             "pods_startup_duration_seconds",
             "From a pod's creation until it is ready",
@@ -246,6 +303,25 @@ impl Metrics {
             "nodeclaims_instance_termination_duration_seconds",
             "From the order to stop a machine until it is gone",
             self.instance_termination.clone(),
+        );
+    }
+
+    fn register_disruption(&self, registry: &mut Registry) {
+        registry.register("voluntary_disruption_decisions", "Moves begun", self.decisions.clone());
+        registry.register(
+            "voluntary_disruption_queue_failures",
+            "Moves that came to nothing",
+            self.queue_failures.clone(),
+        );
+        registry.register(
+            "voluntary_disruption_failed_validations",
+            "Moves that were no longer good at the second look",
+            self.failed_validations.clone(),
+        );
+        registry.register(
+            "voluntary_disruption_decision_evaluation_duration_seconds",
+            "How long it takes to find moves",
+            self.evaluation.clone(),
         );
     }
 

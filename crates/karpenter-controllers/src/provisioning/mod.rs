@@ -4,13 +4,13 @@ mod batch;
 mod claims;
 mod plan;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition::READY;
-use karpenter_api::{NodeClaim, NodePool};
+use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::cluster::ClusterSnapshot;
 use karpenter_core::plan::{ClaimPlan, ProvisioningPlan};
 use karpenter_kube::node_pool::{is_dynamic, node_pool};
@@ -20,7 +20,7 @@ pub use batch::BatchSettings;
 use batch::{Batch, Wait};
 pub(crate) use claims::node_claim;
 pub use plan::Computing;
-pub(crate) use plan::{PlanReply, PlanRequest, Planner};
+pub(crate) use plan::{PlanReply, PlanRequest, Planner, catalog};
 
 use crate::events::{EventType, Events};
 use crate::metrics::Metrics;
@@ -39,12 +39,10 @@ const NOMINATIONS_TOLD: usize = 10;
 /// The provisioner.
 pub(crate) struct Provisioner {
     state: Shared,
-    rules: karpenter_api::LabelRules,
+    rules: LabelRules,
     options: karpenter_core::SolverOptions,
     batch: Batch,
     reply: Option<PlanReply>,
-    /// UIDs of pods that were planned onto a claim, and the claim's name.
-    planned: BTreeMap<Arc<str>, String>,
     events: Events,
     metrics: Metrics,
 }
@@ -53,7 +51,7 @@ impl Provisioner {
     /// A provisioner that plans from `state`.
     pub(crate) fn new(
         state: Shared,
-        rules: karpenter_api::LabelRules,
+        rules: LabelRules,
         options: karpenter_core::SolverOptions,
         batching: BatchSettings,
         metrics: Metrics,
@@ -64,7 +62,6 @@ impl Provisioner {
             options,
             batch: Batch::new(batching),
             reply: None,
-            planned: BTreeMap::new(),
             events: Events::default(),
             metrics,
         }
@@ -74,35 +71,16 @@ impl Provisioner {
     fn request(&self, view: &View<'_>) -> Option<PlanRequest> {
         let state = self.state.lock();
         let mut snapshot = state.snapshot();
-        let launching: Vec<&str> =
+        let launching: BTreeSet<&str> =
             state.launching().filter_map(|claim| claim.metadata.name.as_deref()).collect();
-        let awaited =
-            |uid: &Arc<str>| self.planned.get(uid).is_some_and(|claim| launching.contains(&claim.as_str()));
+        let awaited = |uid: &Arc<str>| state.planned(uid).is_some_and(|place| launching.contains(&**place));
         snapshot.pending.retain(|pod| !awaited(&pod.id.uid));
         if snapshot.pending.is_empty() && !has_leaving_pods(&snapshot) {
             return None;
         }
         snapshot.pending.extend(state.next_in_line().filter(|pod| !awaited(&pod.id.uid)).cloned());
-        let pools = self.add_pools(&mut snapshot, view.caches);
+        let pools = usable_pools(&mut snapshot, &self.rules, view.caches);
         Some(PlanRequest { snapshot, pools, options: self.options.clone() })
-    }
-
-    /// Adds the pools that may get nodes.
-    fn add_pools(&self, snapshot: &mut ClusterSnapshot, caches: &Caches) -> Vec<Arc<NodePool>> {
-        let mut usable = Vec::new();
-        for (key, pool) in caches.of::<NodePool>().iter() {
-            if !is_dynamic(pool) || !is_ready(pool) {
-                continue;
-            }
-            match node_pool(pool, &self.rules) {
-                Ok(converted) => {
-                    snapshot.node_pools.push(Arc::new(converted));
-                    usable.push(Arc::clone(pool));
-                }
-                Err(error) => tracing::warn!("NodePool {key} is left out: {error}"),
-            }
-        }
-        usable
     }
 
     /// The writes that a plan asks for.
@@ -111,8 +89,8 @@ impl Provisioner {
         for (pool, error) in left_out {
             tracing::warn!("NodePool {pool} is left out: {error}");
         }
-        self.planned.clear();
         self.count(&plan);
+        self.remember_places(&plan);
         let mut creations = Vec::new();
         let mut events = Vec::new();
         for claim in &plan.claims {
@@ -122,8 +100,9 @@ impl Provisioner {
                 continue;
             };
             let name = format!("{}-{}", claim.node_pool, view.environment.suffix());
+            let place: Arc<str> = name.as_str().into();
             for pod in &claim.pods {
-                self.planned.insert(plan.pods[*pod as usize].id.uid.clone(), name.clone());
+                self.state.lock().plan_to(&plan.pods[*pod as usize].id.uid, &place);
             }
             events.extend(self.nominations(
                 claim,
@@ -149,6 +128,14 @@ impl Provisioner {
         }
         self.batch.open_after(view.now, AGAIN);
         outcome.again(AGAIN)
+    }
+
+    /// Pods that have a place on nodes that are there, or on their way, are expected there.
+    fn remember_places(&self, plan: &ProvisioningPlan) {
+        let mut state = self.state.lock();
+        for (node, pods) in &plan.existing {
+            pods.iter().for_each(|pod| state.plan_to(&plan.pods[*pod as usize].id.uid, node));
+        }
     }
 
     fn count(&self, plan: &ProvisioningPlan) {
@@ -298,6 +285,28 @@ impl Controller for Provisioner {
     fn hear(&mut self, _: &Key, reply: PlanReply, _: &View<'_>) {
         self.reply = Some(reply);
     }
+}
+
+/// Adds the pools that may get nodes to a picture of the cluster, and returns them as objects.
+pub(crate) fn usable_pools(
+    snapshot: &mut ClusterSnapshot,
+    rules: &LabelRules,
+    caches: &Caches,
+) -> Vec<Arc<NodePool>> {
+    let mut usable = Vec::new();
+    for (key, pool) in caches.of::<NodePool>().iter() {
+        if !is_dynamic(pool) || !is_ready(pool) {
+            continue;
+        }
+        match node_pool(pool, rules) {
+            Ok(converted) => {
+                snapshot.node_pools.push(Arc::new(converted));
+                usable.push(Arc::clone(pool));
+            }
+            Err(error) => tracing::warn!("NodePool {key} is left out: {error}"),
+        }
+    }
+    usable
 }
 
 fn has_leaving_pods(snapshot: &ClusterSnapshot) -> bool {

@@ -24,6 +24,19 @@ pub enum Computing {
     InPlace,
 }
 
+impl Computing {
+    /// Computes.
+    pub(crate) async fn run<T: Send + 'static>(self, compute: impl FnOnce() -> T + Send + 'static) -> T {
+        match self {
+            Self::InPlace => compute(),
+            Self::Aside => match tokio::task::spawn_blocking(compute).await {
+                Ok(computed) => computed,
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            },
+        }
+    }
+}
+
 /// What is to be planned.
 pub(crate) struct PlanRequest {
     /// The cluster.
@@ -63,19 +76,13 @@ impl Planner {
         let planner = self.clone();
         async move {
             let PlanRequest { mut snapshot, mut pools, options } = request;
-            let (catalog, left_out) = planner.catalog(&pools).await;
+            let (catalog, left_out) = catalog(&*planner.provider, &pools).await;
             let known = |name: &str| catalog.by_pool.contains_key(name);
             snapshot.node_pools.retain(|pool| known(&pool.name));
             pools.retain(|pool| pool.metadata.name.as_deref().is_some_and(known));
             let compute = move || plan_provisioning(&snapshot, &catalog, &options);
             let begun = Instant::now();
-            let plan = match planner.computing {
-                Computing::InPlace => compute(),
-                Computing::Aside => match tokio::task::spawn_blocking(compute).await {
-                    Ok(plan) => plan,
-                    Err(error) => std::panic::resume_unwind(error.into_panic()),
-                },
-            };
+            let plan = planner.computing.run(compute).await;
             let labels = [("controller", "provisioner".to_owned())];
             let took = begun.elapsed().as_secs_f64();
             planner.metrics.scheduling_duration.get_or_create(&labels).observe(took);
@@ -83,17 +90,21 @@ impl Planner {
         }
         .boxed()
     }
+}
 
-    async fn catalog(&self, pools: &[Arc<NodePool>]) -> (Catalog, Vec<(String, CatalogError)>) {
-        let mut by_pool = BTreeMap::new();
-        let mut left_out = Vec::new();
-        for pool in pools {
-            let name = pool.metadata.name.clone().unwrap_or_default();
-            match self.provider.instance_types(Arc::clone(pool)).await {
-                Ok(types) => drop(by_pool.insert(Arc::from(name), types)),
-                Err(error) => left_out.push((name, error)),
-            }
+/// What can be bought for each pool, and the pools for which that is not known.
+pub(crate) async fn catalog(
+    provider: &dyn Provider,
+    pools: &[Arc<NodePool>],
+) -> (Catalog, Vec<(String, CatalogError)>) {
+    let mut by_pool = BTreeMap::new();
+    let mut left_out = Vec::new();
+    for pool in pools {
+        let name = pool.metadata.name.clone().unwrap_or_default();
+        match provider.instance_types(Arc::clone(pool)).await {
+            Ok(types) => drop(by_pool.insert(Arc::from(name), types)),
+            Err(error) => left_out.push((name, error)),
         }
-        (Catalog { by_pool }, left_out)
     }
+    (Catalog { by_pool }, left_out)
 }

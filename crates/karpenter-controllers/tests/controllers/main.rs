@@ -1,5 +1,6 @@
 //! The controllers on an API server in this process, with paper machines and simulated time.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod disruption;
 mod life;
 mod world;

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_apiserver::{ApiServer, Options};
-use karpenter_controllers::{BatchSettings, Computing, Karpenter};
-use karpenter_environment::SimulatedEnvironment;
+use karpenter_controllers::{Computing, Karpenter};
+use karpenter_environment::{Environment as _, SimulatedEnvironment};
 use karpenter_kwok::{KWOKNodeClass, Kwok, Plenty, definition, generated_instance_types};
 use karpenter_runtime::Runtime;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -65,13 +65,7 @@ impl World {
             generated_instance_types(),
             Vec::new(),
         );
-        let karpenter = Karpenter {
-            provider: Arc::new(kwok.clone()),
-            solver: karpenter_core::SolverOptions::default(),
-            batching: BatchSettings { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
-            computing: Computing::InPlace,
-            metrics: karpenter_controllers::Metrics::default(),
-        };
+        let karpenter = Karpenter { computing: Computing::InPlace, ..Karpenter::new(Arc::new(kwok.clone())) };
         let mut runtime = Runtime::new(self.client.clone(), self.environment.clone());
         karpenter.install::<KWOKNodeClass>(&mut runtime);
         tokio::spawn(async move {
@@ -99,6 +93,20 @@ impl World {
         let body = serde_json::to_vec(&binding).unwrap();
         let request = Self::pods_request("binding", pod, body);
         let _: Value = self.client.request(request).await.unwrap();
+    }
+
+    /// A pod that runs on a node.
+    pub(crate) async fn create_bound_pod(&self, name: &str, cpu: &str, node: &str) {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}]},
+        }))
+        .unwrap();
+        self.pods().create(&PostParams::default(), &pod).await.unwrap();
+        self.bind(name, node).await;
+        let status = json!({"status": {"phase": "Running", "startTime": self.environment.now().to_string()}});
+        let patch = Patch::Merge(status);
+        self.pods().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
     fn pods_request(subresource: &str, pod: &str, body: Vec<u8>) -> http::Request<Vec<u8>> {
@@ -133,6 +141,14 @@ impl World {
 
     pub(crate) async fn set_disruption(&self, pool: &str, disruption: Value) {
         let patch = Patch::Merge(json!({"spec": {"disruption": disruption}}));
+        self.pools().patch(pool, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// Has the pool buy at list price only: spot nodes are not replaced by spot nodes.
+    pub(crate) async fn buy_on_demand(&self, pool: &str) {
+        let requirement =
+            json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]});
+        let patch = Patch::Merge(json!({"spec": {"template": {"spec": {"requirements": [requirement]}}}}));
         self.pools().patch(pool, &PatchParams::default(), &patch).await.unwrap();
     }
 

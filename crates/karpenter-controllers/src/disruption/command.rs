@@ -1,0 +1,231 @@
+//! One move under way: fence the nodes, create what comes in their place, wait until it is ready, delete the claims.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED};
+use karpenter_api::{NodeClaim, NodePool, taints};
+use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod};
+use karpenter_runtime::{Key, View, Write};
+
+use crate::metrics::{Labels, Metrics};
+use crate::nodeclaim::{condition, conditions};
+use crate::patches::difference;
+use crate::provisioning::node_claim;
+use crate::state::{Shared, provider_id};
+
+/// How long replacements may take to get ready.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+
+/// A move under way.
+pub(super) struct Command {
+    plan: DisruptionCommand,
+    /// The claims that go, by the name of their node.
+    claims: BTreeMap<String, Arc<NodeClaim>>,
+    replacements: Vec<Replacement>,
+    started: Timestamp,
+    /// Whether the replacements have been created, so that the pods of the old nodes have to move.
+    created: bool,
+}
+
+/// A claim that comes in place of others.
+struct Replacement {
+    claim: NodeClaim,
+    /// Whether it has been seen in the cluster; if it is not seen any more, it was given up.
+    seen: bool,
+}
+
+/// What is to be done about a command.
+pub(super) enum Progress {
+    /// These writes, then look again.
+    Write(Vec<Write>),
+    /// Nothing yet.
+    Wait,
+    /// It is over.
+    Done,
+    /// It cannot be completed. The fences come down because nobody accounts for them any more.
+    Failed(String),
+}
+
+impl Command {
+    /// Prepares a move. Names are chosen now, so that creating a claim twice makes one claim.
+    pub(super) fn new(
+        plan: DisruptionCommand,
+        claims: BTreeMap<String, Arc<NodeClaim>>,
+        pools: &[Arc<NodePool>],
+        view: &View<'_>,
+    ) -> Self {
+        let replacement = |claim: &karpenter_core::plan::ClaimPlan| {
+            let pool = pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(&*claim.node_pool))?;
+            let name = format!("{}-{}", claim.node_pool, view.environment.suffix());
+            Some(Replacement { claim: node_claim(claim, pool, name), seen: false })
+        };
+        let replacements = plan.replacements.iter().filter_map(replacement).collect();
+        Self { plan, claims, replacements, started: view.now, created: false }
+    }
+
+    /// Names of the nodes that go.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.claims.keys().map(String::as_str)
+    }
+
+    /// Names of the claims that go.
+    pub(super) fn claims(&self) -> impl Iterator<Item = &str> {
+        self.claims.values().filter_map(|claim| claim.metadata.name.as_deref())
+    }
+
+    /// Whether the pods of its nodes have to move.
+    pub(super) fn has_started(&self) -> bool {
+        self.created
+    }
+
+    /// The pools of the claims that are created, and whether their `minValues` were relaxed.
+    pub(super) fn replacements(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.plan.replacements.iter().map(|claim| (&*claim.node_pool, claim.min_values_relaxed))
+    }
+
+    /// Its labels in metrics: decision, reason, type of consolidation.
+    pub(super) fn labels(&self) -> Labels<3> {
+        [
+            ("decision", self.decision().to_owned()),
+            ("reason", format!("{:?}", self.plan.reason).to_lowercase()),
+            ("consolidation_type", consolidation_type(self.plan.method).to_owned()),
+        ]
+    }
+
+    /// The move in a sentence's middle.
+    pub(super) fn text(&self) -> String {
+        let nodes: Vec<&str> = self.nodes().collect();
+        let new: Vec<&str> =
+            self.replacements.iter().filter_map(|new| new.claim.metadata.name.as_deref()).collect();
+        let instead =
+            if new.is_empty() { String::new() } else { format!(", replacing them by {}", new.join(", ")) };
+        format!(
+            "{:?}/{} of {} (saves {:.4} per hour){instead}",
+            self.plan.reason,
+            self.decision(),
+            nodes.join(", "),
+            self.plan.savings
+        )
+    }
+
+    fn decision(&self) -> &'static str {
+        if self.plan.replacements.is_empty() { "delete" } else { "replace" }
+    }
+
+    /// What to do next.
+    pub(super) fn advance(&mut self, metrics: &Metrics, state: &Shared, view: &View<'_>) -> Progress {
+        let known = view.caches.of::<NodeClaim>();
+        self.claims.retain(|_, claim| known.get(&Key::of(&**claim)).is_some_and(|now| same(now, claim)));
+        if self.claims.is_empty() {
+            return Progress::Done;
+        }
+        if self.replacements.len() < self.plan.replacements.len() {
+            return Progress::Failed("the NodePool of a replacement is gone".to_owned());
+        }
+        let fences = self.fences(state, view);
+        if !fences.is_empty() {
+            return Progress::Write(fences);
+        }
+        if !self.created {
+            self.created = true;
+            let creations = self.replacements.iter().map(|new| Write::create(&new.claim).tolerating(409));
+            let creations: Vec<Write> = creations.collect();
+            if !creations.is_empty() {
+                return Progress::Write(creations);
+            }
+        }
+        match self.readiness(view) {
+            Ok(true) => self.delete(metrics, state, view),
+            Ok(false) if view.now.duration_since(self.started) > PATIENCE => {
+                Progress::Failed("what was to replace the node(s) was not ready in time".to_owned())
+            }
+            Ok(false) => Progress::Wait,
+            Err(why) => Progress::Failed(why),
+        }
+    }
+
+    /// The fences and reasons that are still missing.
+    fn fences(&self, state: &Shared, view: &View<'_>) -> Vec<Write> {
+        let mut writes = Vec::new();
+        for claim in self.claims.values() {
+            let Some(claim) = view.caches.of::<NodeClaim>().get(&Key::of(&**claim)) else { continue };
+            if claim.metadata.deletion_timestamp.is_some() {
+                continue;
+            }
+            let names = provider_id(claim).map(|id| state.lock().nodes_of(id)).unwrap_or_default();
+            for name in names {
+                let node = view.caches.of::<Node>().get(&Key::cluster(&name));
+                writes.extend(node.and_then(|node| difference(&**node, &fenced(node))));
+            }
+            let mut marked = NodeClaim::clone(claim);
+            let reason = format!("{:?}", self.plan.reason);
+            conditions(&mut marked, view.now).set(DISRUPTION_REASON, "True", &reason, "");
+            writes.extend(difference(&**claim, &marked));
+        }
+        writes
+    }
+
+    /// Whether all replacements are ready.
+    fn readiness(&mut self, view: &View<'_>) -> Result<bool, String> {
+        let mut all = true;
+        for new in &mut self.replacements {
+            match view.caches.of::<NodeClaim>().get(&Key::of(&new.claim)) {
+                Some(claim) => {
+                    new.seen = true;
+                    all &= condition(claim, INITIALIZED).is_some_and(|found| found.status == "True");
+                }
+                None if new.seen => {
+                    let name = new.claim.metadata.name.as_deref().unwrap_or_default();
+                    return Err(format!("its replacement {name} could not be had"));
+                }
+                None => all = false,
+            }
+        }
+        Ok(all)
+    }
+
+    fn delete(&self, metrics: &Metrics, state: &Shared, view: &View<'_>) -> Progress {
+        let known = view.caches.of::<NodeClaim>();
+        let staying = |claim: &&Arc<NodeClaim>| {
+            known.get(&Key::of(&***claim)).is_some_and(|now| now.metadata.deletion_timestamp.is_none())
+        };
+        let deletions: Vec<Write> = self
+            .claims
+            .values()
+            .filter(staying)
+            .map(|claim| {
+                metrics.disrupted(self.plan.reason.into(), claim, state);
+                let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+                Write::delete::<NodeClaim>(&Key::of(&**claim)).if_uid(uid).tolerating(404)
+            })
+            .collect();
+        if deletions.is_empty() { Progress::Done } else { Progress::Write(deletions) }
+    }
+}
+
+/// The method's name in metrics.
+pub(super) fn consolidation_type(method: DisruptionMethod) -> &'static str {
+    match method {
+        DisruptionMethod::Emptiness => "empty",
+        DisruptionMethod::MultiNodeConsolidation => "multi",
+        DisruptionMethod::SingleNodeConsolidation => "single",
+        DisruptionMethod::Drift => "",
+    }
+}
+
+fn same(a: &NodeClaim, b: &NodeClaim) -> bool {
+    a.metadata.uid == b.metadata.uid
+}
+
+/// The node, closed to new pods.
+fn fenced(node: &Node) -> Node {
+    let mut fenced = node.clone();
+    let list = fenced.spec.get_or_insert_default().taints.get_or_insert_default();
+    if !list.iter().any(|taint| taint.key == taints::DISRUPTED) {
+        list.push(taints::disrupted());
+    }
+    fenced
+}

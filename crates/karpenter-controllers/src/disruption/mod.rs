@@ -1,0 +1,422 @@
+//! Voluntary disruption: has the core find nodes that can go, looks twice, and carries the moves out.
+//!
+//! A move is chosen, looked at again after a while (drift excepted, which nothing can make unnecessary), and started: its nodes are
+//! fenced, replacements are created, and when those are ready the old claims are deleted. If something goes wrong on
+//! the way the fences come down again. What is under way is known to this process only; fences nobody knows of are taken down, so
+//! a restart leaves at worst a replacement too many, which is found and consolidated like any other node.
+
+mod command;
+mod plan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED};
+use karpenter_api::{LabelRules, NodeClaim, NodePool, taints};
+use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod, Outlook};
+use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches, Write};
+
+use command::{Command, Progress, consolidation_type};
+pub(crate) use plan::{MovePlanner, MoveReply, MoveRequest};
+
+use crate::events::{EventType, Events};
+use crate::metrics::Metrics;
+use crate::nodeclaim::{condition, conditions};
+use crate::observed::ObservedPod;
+use crate::patches::difference;
+use crate::provisioning::usable_pools;
+use crate::state::{Shared, provider_id};
+
+/// How often the cluster is looked at while it changes.
+const POLL: Duration = Duration::from_secs(10);
+/// How often it is looked at although nothing changed: prices do.
+const LOOK_ANYWAY: SignedDuration = SignedDuration::from_mins(5);
+/// How long a move must stay good before it is made.
+const SECOND_LOOK: SignedDuration = SignedDuration::from_secs(15);
+/// A node this young is waited for by the pods it was made for.
+const SETTLING: SignedDuration = SignedDuration::from_secs(20);
+/// How often a command under way is looked at.
+const WATCH_COMMAND: Duration = Duration::from_secs(1);
+/// For how long a node is not told again why it stays.
+const OUTLOOK_REPEATED: Duration = Duration::from_mins(15);
+/// Nodes told per look; the rest hear it the next time.
+const OUTLOOKS_TOLD: usize = 50;
+
+/// Settings of voluntary disruption.
+#[derive(Clone, Debug)]
+pub struct DisruptionSettings {
+    /// The methods, in the order in which they are asked.
+    pub methods: Vec<DisruptionMethod>,
+    /// Whether spot nodes may be replaced by cheaper spot nodes.
+    pub spot_to_spot: bool,
+}
+
+impl Default for DisruptionSettings {
+    fn default() -> Self {
+        let methods = vec![
+            DisruptionMethod::Emptiness,
+            DisruptionMethod::Drift,
+            DisruptionMethod::MultiNodeConsolidation,
+            DisruptionMethod::SingleNodeConsolidation,
+        ];
+        Self { methods, spot_to_spot: false }
+    }
+}
+
+/// The controller of voluntary disruption.
+pub(crate) struct Disruption {
+    state: Shared,
+    rules: LabelRules,
+    solver: karpenter_core::SolverOptions,
+    settings: DisruptionSettings,
+    reply: Option<MoveReply>,
+    /// A move that was found, and when.
+    chosen: Option<(DisruptionCommand, Timestamp)>,
+    commands: Vec<Command>,
+    /// The state that was last looked at, and when to look again although nothing changed.
+    looked: Option<(u64, Timestamp)>,
+    next_look: Option<Timestamp>,
+    events: Events,
+    metrics: Metrics,
+}
+
+impl Disruption {
+    pub(crate) fn new(
+        state: Shared,
+        rules: LabelRules,
+        solver: karpenter_core::SolverOptions,
+        settings: DisruptionSettings,
+        metrics: Metrics,
+    ) -> Self {
+        Self {
+            state,
+            rules,
+            solver,
+            settings,
+            reply: None,
+            chosen: None,
+            commands: Vec::new(),
+            looked: None,
+            next_look: None,
+            events: Events::default(),
+            metrics,
+        }
+    }
+
+    /// Fences and reasons that no command accounts for, as after a restart.
+    fn clean_up(&self, view: &View<'_>) -> Vec<Write> {
+        let busy: BTreeSet<&str> = self.commands.iter().flat_map(Command::claims).collect();
+        let claims = view.caches.of::<NodeClaim>();
+        let nodes = view.caches.of::<Node>();
+        let state = self.state.lock();
+        let mut writes = Vec::new();
+        for (key, claim) in claims.iter() {
+            if busy.contains(key.name()) || claim.metadata.deletion_timestamp.is_some() {
+                continue;
+            }
+            if condition(claim, DISRUPTION_REASON).is_some() {
+                let mut cleared = NodeClaim::clone(claim);
+                conditions(&mut cleared, view.now).clear(DISRUPTION_REASON);
+                writes.extend(difference(&**claim, &cleared));
+            }
+            for name in provider_id(claim).map(|id| state.nodes_of(id)).unwrap_or_default() {
+                let node = nodes.get(&Key::cluster(&name));
+                writes.extend(node.and_then(|node| unfenced(node)));
+            }
+        }
+        writes
+    }
+
+    /// Brings commands further; returns what is to be written and whether any are under way.
+    fn advance(&mut self, view: &View<'_>) -> Vec<Write> {
+        let mut writes = Vec::new();
+        let commands = std::mem::take(&mut self.commands);
+        for mut command in commands {
+            match command.advance(&self.metrics, &self.state, view) {
+                Progress::Write(stage) => {
+                    writes.extend(stage);
+                    self.commands.push(command);
+                }
+                Progress::Wait => self.commands.push(command),
+                Progress::Done => tracing::info!("{} is done", command.text()),
+                Progress::Failed(why) => {
+                    tracing::info!("{} is given up: {why}", command.text());
+                    self.metrics.command_failed(&command.labels());
+                }
+            }
+        }
+        let leaving = self.commands.iter().filter(|command| command.has_started()).flat_map(Command::nodes);
+        self.state.lock().set_leaving(leaving.map(Arc::from).collect());
+        writes
+    }
+
+    /// Whether it is worth looking again.
+    fn is_due(&self, now: Timestamp) -> bool {
+        let version = self.state.lock().version();
+        let changed = self.looked.is_none_or(|(seen, _)| seen != version);
+        let waited = |at: Timestamp| now.duration_since(at) >= LOOK_ANYWAY;
+        self.chosen.is_some()
+            || changed
+            || self.looked.is_some_and(|(_, at)| waited(at))
+            || self.next_look.is_some_and(|at| now >= at)
+    }
+
+    fn request(&mut self, view: &View<'_>) -> MoveRequest {
+        let mut state = self.state.lock();
+        self.looked = Some((state.version(), view.now));
+        state.end_protections(view.now);
+        let mut snapshot = state.snapshot();
+        let pools = usable_pools(&mut snapshot, &self.rules, view.caches);
+        let mut nominated: BTreeSet<Arc<str>> =
+            state.claims().filter_map(|claim| settling(claim, view.now)).collect();
+        nominated.extend(state.nominated());
+        MoveRequest {
+            snapshot,
+            pools,
+            options: karpenter_core::disruption::DisruptionOptions {
+                solver: self.solver.clone(),
+                methods: self.settings.methods.clone(),
+                spot_to_spot: self.settings.spot_to_spot,
+                nominated,
+                disrupting: self.commands.iter().flat_map(Command::nodes).map(Arc::from).collect(),
+                ..Default::default()
+            },
+            now: view.now,
+        }
+    }
+
+    /// Looks at a plan: starts the move that was chosen before if it is still good, else chooses one.
+    fn consider(&mut self, reply: MoveReply, view: &View<'_>) -> Outcome<MoveRequest> {
+        let MoveReply { plan, pools, left_out } = reply;
+        for (pool, error) in left_out {
+            tracing::debug!("nodes of NodePool {pool} are left alone: {error}");
+        }
+        let told = self.tell_outlooks(&plan.nodes, view);
+        self.next_look = plan.nodes.iter().filter_map(|node| opens(&node.outlook, view.now)).min();
+        let mut commands = plan.commands;
+        commands.retain(|command| !self.overlaps(command));
+        if let Some((chosen, since)) = self.chosen.take() {
+            match commands.iter().find_map(|found| confirmed(&chosen, found)) {
+                Some(command) if view.now.duration_since(since) >= SECOND_LOOK => {
+                    return self.start(command, &pools, view).then_all(told);
+                }
+                Some(_) => {
+                    let wait = SECOND_LOOK - view.now.duration_since(since);
+                    self.chosen = Some((chosen, since));
+                    return Outcome::after(Duration::try_from(wait).unwrap_or(POLL)).then_all(told);
+                }
+                None => self.metrics.validation_failed(consolidation_type(chosen.method)),
+            }
+        }
+        let Some(first) = commands.into_iter().next() else {
+            return Outcome::after(POLL).then_all(told);
+        };
+        if first.method == DisruptionMethod::Drift {
+            return self.start(first, &pools, view).then_all(told);
+        }
+        self.chosen = Some((first, view.now));
+        Outcome::after(Duration::try_from(SECOND_LOOK).unwrap_or(POLL)).then_all(told)
+    }
+
+    fn overlaps(&self, command: &DisruptionCommand) -> bool {
+        let busy: BTreeSet<&str> = self.commands.iter().flat_map(Command::nodes).collect();
+        command.candidates.iter().any(|node| busy.contains(&**node))
+    }
+
+    fn start(
+        &mut self,
+        command: DisruptionCommand,
+        pools: &[Arc<NodePool>],
+        view: &View<'_>,
+    ) -> Outcome<MoveRequest> {
+        let claims: BTreeMap<String, Arc<NodeClaim>> = {
+            let state = self.state.lock();
+            let of_node = |node: &Arc<str>| Some((node.to_string(), state.claim_of(node)?.clone()));
+            command.candidates.iter().filter_map(of_node).collect()
+        };
+        let command = Command::new(command, claims, pools, view);
+        tracing::info!("disrupting node(s): {}", command.text());
+        self.metrics.command_started(&command.labels(), command.replacements());
+        self.commands.push(command);
+        // The next look at the command writes.
+        Outcome::after(Duration::ZERO)
+    }
+
+    fn tell_outlooks(
+        &mut self,
+        nodes: &[karpenter_core::disruption::NodeOutlook],
+        view: &View<'_>,
+    ) -> Vec<Write> {
+        let mut writes = Vec::new();
+        for found in nodes {
+            let Some(reason) = event_reason(&found.outlook) else { continue };
+            if writes.len() >= OUTLOOKS_TOLD {
+                break;
+            }
+            let node = view.caches.of::<Node>().get(&Key::cluster(&found.node));
+            let message = format!("{} {}", capitalised(reason), found.outlook);
+            let Some(node) = node else { continue };
+            writes.extend(self.events.tell_every(
+                OUTLOOK_REPEATED,
+                &**node,
+                EventType::Normal,
+                reason,
+                &message,
+                view.now,
+                view.environment,
+            ));
+            let claim = self.state.lock().claim_of(&found.node).cloned();
+            let event = claim.and_then(|claim| {
+                self.events.tell_every(
+                    OUTLOOK_REPEATED,
+                    &*claim,
+                    EventType::Normal,
+                    reason,
+                    &message,
+                    view.now,
+                    view.environment,
+                )
+            });
+            writes.extend(event);
+        }
+        writes
+    }
+}
+
+impl Controller for Disruption {
+    type Request = MoveRequest;
+    type Reply = MoveReply;
+
+    fn name(&self) -> &'static str {
+        "disruption"
+    }
+
+    fn watches(&self, watches: &mut Watches) {
+        watches.reads::<NodePool>();
+        watches.reads::<NodeClaim>();
+        watches.reads::<Node>();
+        watches.reads::<ObservedPod>();
+    }
+
+    fn begin(&mut self, _: &Caches, wakes: &mut Wakes) {
+        wakes.wake(Key::everything());
+    }
+
+    fn wake(&mut self, change: &Change, _: &Caches, wakes: &mut Wakes) {
+        // Commands wait for claims; everything else is looked at from time to time.
+        if change.of::<NodeClaim>().is_some() && !self.commands.is_empty() {
+            wakes.wake(Key::everything());
+        }
+    }
+
+    fn reconcile(&mut self, _: &Key, view: &View<'_>) -> Outcome<MoveRequest> {
+        if let Some(reply) = self.reply.take() {
+            return self.consider(reply, view);
+        }
+        let mut writes = self.clean_up(view);
+        writes.extend(self.advance(view));
+        if !writes.is_empty() {
+            return Outcome::after(Duration::ZERO).then_all(writes);
+        }
+        let again = if self.commands.is_empty() { POLL } else { WATCH_COMMAND };
+        if let Some((_, since)) = &self.chosen {
+            let wait = SECOND_LOOK - view.now.duration_since(*since);
+            if let Some(wait) = Duration::try_from(wait).ok().filter(|wait| !wait.is_zero()) {
+                return Outcome::after(wait.min(again));
+            }
+        }
+        let paused = self.looked.is_some_and(|(_, at)| {
+            self.chosen.is_none()
+                && Duration::try_from(view.now.duration_since(at)).is_ok_and(|past| past < POLL)
+        });
+        if paused || !self.is_due(view.now) {
+            return Outcome::after(again);
+        }
+        Outcome::after(again).then(Effect::Request(self.request(view)))
+    }
+
+    fn hear(&mut self, _: &Key, reply: MoveReply, _: &View<'_>) {
+        self.reply = Some(reply);
+    }
+}
+
+/// The node of a claim, if its pods are still on their way.
+fn settling(claim: &NodeClaim, now: Timestamp) -> Option<Arc<str>> {
+    let ready = condition(claim, INITIALIZED).filter(|found| found.status == "True")?;
+    let young = now.duration_since(ready.last_transition_time.0) < SETTLING;
+    let node = claim.status.as_ref()?.node_name.as_deref()?;
+    young.then(|| Arc::from(node))
+}
+
+/// The move that was chosen, if it is still good: as it is found now. Of empty nodes those that still are may go alone.
+fn confirmed(chosen: &DisruptionCommand, found: &DisruptionCommand) -> Option<DisruptionCommand> {
+    if chosen.method != found.method {
+        return None;
+    }
+    if chosen.method == DisruptionMethod::Emptiness {
+        let mut rest = found.clone();
+        rest.candidates.retain(|node| chosen.candidates.contains(node));
+        return (!rest.candidates.is_empty()).then_some(rest);
+    }
+    let same = chosen.candidates == found.candidates && chosen.replacements.len() == found.replacements.len();
+    same.then(|| found.clone())
+}
+
+/// When an outlook changes by itself.
+fn opens(outlook: &Outlook, now: Timestamp) -> Option<Timestamp> {
+    match outlook {
+        // Nobody knows when the pods come that are expected.
+        Outlook::Nominated => now.checked_add(SETTLING).ok(),
+        Outlook::TooYoung { until } => Some(*until),
+        Outlook::Budget { opens, .. } => *opens,
+        _ => None,
+    }
+}
+
+/// The event that tells people about an outlook, if it is worth one.
+fn event_reason(outlook: &Outlook) -> Option<&'static str> {
+    match outlook {
+        Outlook::DoNotDisrupt
+        | Outlook::PodDoNotDisrupt { .. }
+        | Outlook::PodDisruptionBudget { .. }
+        | Outlook::SeveralPodDisruptionBudgets { .. }
+        | Outlook::UnknownNodePool { .. } => Some("DisruptionBlocked"),
+        Outlook::ConsolidationOff
+        | Outlook::NotEmpty
+        | Outlook::UnknownPrice { .. }
+        | Outlook::NoPlace
+        | Outlook::SeveralNewNodes { .. }
+        | Outlook::NoCheaper { .. }
+        | Outlook::MinValues
+        | Outlook::SpotToSpotOff
+        | Outlook::TooFewSpotTypes { .. }
+        | Outlook::NotWorthIt { .. } => Some("Unconsolidatable"),
+        _ => None,
+    }
+}
+
+fn capitalised(reason: &str) -> &'static str {
+    if reason == "DisruptionBlocked" { "Cannot disrupt: the node" } else { "Cannot consolidate: the node" }
+}
+
+/// Takes the fence off a node, if it has one and stays.
+fn unfenced(node: &Node) -> Option<Write> {
+    let fenced = |node: &Node| {
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+        taints.into_iter().flatten().any(|taint| taint.key == taints::DISRUPTED)
+    };
+    if node.metadata.deletion_timestamp.is_some() || !fenced(node) {
+        return None;
+    }
+    let mut free = node.clone();
+    let spec = free.spec.get_or_insert_default();
+    let list = spec.taints.get_or_insert_default();
+    list.retain(|taint| taint.key != taints::DISRUPTED);
+    if list.is_empty() {
+        spec.taints = None;
+    }
+    difference(node, &free)
+}

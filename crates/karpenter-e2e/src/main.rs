@@ -1,0 +1,75 @@
+//! End-to-end scenarios: the `karpenter` program runs as a child against a cluster, and the API shows what came of it.
+//!
+//! The same scenarios run on the embedded cluster and on a real control plane; they see both only through the API. A cluster must
+//! have a scheduler, workload controllers, and something that makes paper nodes ready; it is used up by the run.
+
+mod cluster;
+mod controller;
+mod proxy;
+mod scenarios;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::Parser;
+
+use cluster::Cluster;
+use controller::Program;
+
+#[derive(Parser)]
+struct Arguments {
+    /// The cluster's kubeconfig
+    #[arg(long)]
+    kubeconfig: PathBuf,
+    /// The karpenter program
+    #[arg(long)]
+    karpenter: PathBuf,
+    /// Run only scenarios whose name contains this
+    #[arg(default_value = "")]
+    filter: String,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    match runtime.context("starting threads").and_then(|runtime| runtime.block_on(run(&arguments))) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the scenarios one after the other, each on an empty cluster.
+async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
+    let program = Program::new(&arguments.karpenter, &arguments.kubeconfig)?;
+    let cluster = Cluster::connect(&arguments.kubeconfig, program).await?;
+    let (mut passed, mut failed) = (0, 0);
+    for scenario in scenarios::ALL.iter().filter(|found| found.name.contains(&arguments.filter)) {
+        let begun = Instant::now();
+        let outcome = match cluster.clear().await {
+            Ok(()) => (scenario.run)(cluster.clone()).await,
+            Err(error) => Err(error.context("emptying the cluster")),
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => {
+                passed += 1;
+                println!("test {} ... ok ({seconds:.1} s)", scenario.name);
+            }
+            Err(error) => {
+                failed += 1;
+                println!("test {} ... FAILED ({seconds:.1} s)\n    {error:#}", scenario.name);
+            }
+        }
+    }
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    println!(
+        "test result: {verdict}. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out"
+    );
+    Ok(failed == 0)
+}

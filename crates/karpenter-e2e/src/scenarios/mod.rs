@@ -1,0 +1,36 @@
+//! The scenarios, in the order in which they run.
+
+mod faults;
+mod life;
+mod limits;
+
+use futures::future::BoxFuture;
+
+use crate::cluster::Cluster;
+
+/// One scenario.
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(Cluster) -> BoxFuture<'static, anyhow::Result<()>>,
+}
+
+macro_rules! scenarios {
+    ($($module:ident::$name:ident),+ $(,)?) => {
+        &[$(Scenario { name: stringify!($name), run: |cluster| Box::pin($module::$name(cluster)) }),+]
+    };
+}
+
+/// The first one installs the definitions that the others need.
+pub(crate) const ALL: &[Scenario] = scenarios![
+    faults::a_missing_definition_is_waited_for,
+    life::pods_become_nodes_and_nodes_go_with_them,
+    life::a_deleted_claim_waits_for_the_budget_of_its_pods,
+    life::pods_are_spread_over_zones,
+    life::claims_are_listed_as_upstream_lists_them,
+    limits::a_pool_stays_within_its_limits,
+    limits::an_invalid_requirement_is_refused,
+    limits::an_unknown_node_class_is_named,
+    faults::a_killed_controller_launches_nothing_twice,
+    faults::a_closed_road_loses_nothing,
+    faults::of_two_replicas_one_acts,
+];

@@ -1,0 +1,101 @@
+//! A whole cluster in one process: API server, scheduler, kubelets and workload controllers as models, machines on paper, and the
+//! real controllers. In real time for people ([`Cluster::start`]), in simulated time for tests ([`simulate`]); the parts are the same.
+
+mod demo;
+mod objects;
+mod recorder;
+mod simulation;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use karpenter_controllers::{BatchSettings, Computing, Karpenter};
+use karpenter_core::SolverOptions;
+use karpenter_environment::Environment;
+use karpenter_kwok::{KWOKNodeClass, Kwok, Market, generated_instance_types};
+use karpenter_models::{Models, ModelsConfig};
+use karpenter_runtime::Runtime;
+use kube::Client;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use demo::play as play_demo;
+pub use objects::{Pools, install};
+pub use simulation::{Simulation, Summary, simulate};
+
+/// Pods are collected for a moment only: planning is quick, and what comes later joins the nodes that are on their way.
+const BATCHING: BatchSettings =
+    BatchSettings { idle: Duration::from_millis(200), longest: Duration::from_secs(2) };
+
+/// What a cluster is made of besides its API.
+pub struct Cluster {
+    /// How its API is reached.
+    pub client: Client,
+    /// Time and chance.
+    pub environment: Arc<dyn Environment>,
+    /// What machines can be had.
+    pub market: Arc<dyn Market>,
+    /// How its own machinery behaves.
+    pub models: ModelsConfig,
+    /// Where plans are computed.
+    pub computing: Computing,
+    /// Whether Karpenter runs; without it somebody else may run it beside the cluster.
+    pub karpenter: bool,
+}
+
+/// The parts of a cluster that run.
+pub struct Running {
+    models: JoinHandle<()>,
+    controllers: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Waits until both have ended what they had begun.
+    pub async fn ended(self) {
+        // A part that panicked has said so.
+        let controllers = async {
+            if let Some(controllers) = self.controllers {
+                let _ = controllers.await;
+            }
+        };
+        let _ = tokio::join!(self.models, controllers);
+    }
+}
+
+impl Cluster {
+    /// Starts the cluster's own machinery and Karpenter, each on its own runtime: they share nothing but the API.
+    ///
+    /// # Errors
+    ///
+    /// If machines that were on their way cannot be looked for.
+    pub async fn start(self, stop: watch::Receiver<bool>) -> anyhow::Result<Running> {
+        let mut machinery = Runtime::new(self.client.clone(), self.environment.clone());
+        Models::new(self.models.clone()).add_to(&mut machinery);
+        let models = tokio::spawn(machinery.run(told(stop.clone())));
+        let controllers = if self.karpenter { Some(self.start_karpenter(stop).await?) } else { None };
+        Ok(Running { models, controllers })
+    }
+
+    async fn start_karpenter(self, stop: watch::Receiver<bool>) -> anyhow::Result<JoinHandle<()>> {
+        let Self { client, environment, market, computing, .. } = self;
+        let kwok =
+            Kwok::new(client.clone(), environment.clone(), market, generated_instance_types(), Vec::new());
+        kwok.resume().await.context("finding machines that were on their way")?;
+        let mut controllers = Runtime::new(client, environment);
+        let karpenter = Karpenter {
+            solver: SolverOptions { parallel: computing == Computing::Aside, ..SolverOptions::default() },
+            batching: BATCHING,
+            computing,
+            ..Karpenter::new(Arc::new(kwok))
+        };
+        karpenter.install::<KWOKNodeClass>(&mut controllers);
+        Ok(tokio::spawn(controllers.run(told(stop))))
+    }
+}
+
+/// Waits until told to stop.
+pub async fn told(mut stop: watch::Receiver<bool>) {
+    // The sender is gone only when the program ends.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
