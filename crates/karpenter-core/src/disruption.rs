@@ -32,7 +32,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::catalog::Catalog;
-use crate::cluster::{ClusterSnapshot, Node, NodeStage};
+use crate::cluster::{ClusterSnapshot, Node, NodeStage, Pod, PodOwner};
 use crate::plan::{ReservedPolicy, SolverOptions};
 use crate::solver::{Stage, eligible};
 use candidate::{Candidate, Candidates};
@@ -123,6 +123,17 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Whether virtual pods of a CapacityBuffer are planned on a node: it is kept free on purpose.
+    fn holds_buffer(&self, candidate: &Candidate<'_>) -> bool {
+        let is_buffer = |pod: &Arc<Pod>| pod.owner == PodOwner::CapacityBuffer;
+        if !self.snapshot.pending.iter().any(is_buffer) {
+            return false;
+        }
+        let place = self.stage.place(candidate.node);
+        let planned = place.map_or(&[][..], |place| self.consolidation().settled.planned(place));
+        planned.iter().any(|pod| is_buffer(&self.stage.pods()[*pod as usize]))
+    }
+
     /// Nodes nobody would miss, as many as budgets allow, the dearest first.
     fn emptiness(&self, outlooks: &mut Outlooks) -> Option<DisruptionCommand> {
         let allowances = allowances(self.snapshot, DisruptionReason::Empty, self.now);
@@ -130,6 +141,10 @@ impl<'a> Planner<'a> {
             allowances.iter().map(|(pool, allowance)| (&**pool, allowance.remaining())).collect();
         let mut taken: Vec<&Candidate<'_>> = Vec::new();
         for candidate in self.found.all.iter().filter(|candidate| candidate.is_empty_now()) {
+            if self.holds_buffer(candidate) {
+                outlooks.insert(candidate.node.name.clone(), Outlook::HoldsBuffer);
+                continue;
+            }
             match left.get_mut(&*candidate.pool.name) {
                 Some(left) if *left > 0 => {
                     *left -= 1;

@@ -45,7 +45,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn outlook(self, candidate: &Candidate<'_>) -> Outlook {
         match self {
-            Self::NoPlace => Outlook::NoPlace,
+            Self::NoPlace => Outlook::NoPlace { pod: None },
             Self::NewNodes(nodes) => Outlook::SeveralNewNodes { nodes },
             Self::Refused(Refusal::NoCheaper) => Outlook::NoCheaper { price: candidate.price },
             Self::Refused(Refusal::MinValues) => Outlook::MinValues,

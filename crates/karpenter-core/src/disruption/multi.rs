@@ -112,32 +112,63 @@ fn grown(
     if !trial.place(start.way) {
         return Err(Failure::NoPlace);
     }
-    let mut is_gone = vec![false; field.found.all.len()];
-    gone.iter().for_each(|number| is_gone[*number] = true);
+    // A packed world is finished: nothing can be added to it. With many candidates the work would not be worth it either.
+    if matches!(start.way, Way::Packed(_)) || (start.prefix > 0 && order.len() > PREFIXES_ALL) {
+        return finished(field, trial, gone, start.way);
+    }
     let mut budgets = Budgets::new(field);
     gone.iter().for_each(|number| {
         budgets.take(*number);
     });
-    // A packed world is finished: nothing can be added to it. With many candidates the work would not be worth it either.
-    if !matches!(start.way, Way::Packed(_)) && (start.prefix == 0 || order.len() <= PREFIXES_ALL) {
-        for way in [Way::Existing, Way::LeastIncrease] {
-            for number in order {
-                if !is_gone[*number] && budgets.allows(*number) && leaves(field, trial, &gone, *number, way) {
-                    budgets.take(*number);
-                    gone.push(*number);
-                    is_gone[*number] = true;
-                }
-            }
+    grow(field, trial, order, (&mut gone, &mut budgets), Way::Existing);
+    let (count, simple) = (gone.len(), trial.point());
+    grow(field, trial, order, (&mut gone, &mut budgets), Way::LeastIncrease);
+    let most: f64 = field.source(&gone[..count]);
+    match finished(field, trial, gone.clone(), Way::LeastIncrease) {
+        Ok((savings, nodes)) if count < 2 || start.prefix > 0 || savings > most + TOLERANCE => {
+            Ok((savings, nodes))
+        }
+        // New nodes are not worth it: deletions alone save as much.
+        _ => {
+            trial.return_to(&simple);
+            gone.truncate(count);
+            finished(field, trial, gone, start.way)
         }
     }
+}
+
+/// Lets more nodes leave one by one.
+fn grow(
+    field: &Field<'_>,
+    trial: &mut Trial<'_, '_>,
+    order: &[usize],
+    (gone, budgets): (&mut Vec<usize>, &mut Budgets<'_, '_>),
+    way: Way,
+) {
+    let mut is_gone = vec![false; field.found.all.len()];
+    gone.iter().for_each(|number| is_gone[*number] = true);
+    for number in order.iter().filter(|number| !is_gone[**number]) {
+        if budgets.allows(*number) && leaves(field, trial, gone, *number, way) {
+            budgets.take(*number);
+            gone.push(*number);
+        }
+    }
+}
+
+/// Prices a finished move of at least two nodes.
+fn finished(
+    field: &Field<'_>,
+    trial: &mut Trial<'_, '_>,
+    gone: Vec<usize>,
+    way: Way,
+) -> Result<(f64, Vec<usize>), Failure> {
     if gone.len() < 2 {
         return Err(Failure::NoPlace);
     }
-    if trial.new_nodes() > 1 && start.way != Way::FewestPods {
+    if trial.new_nodes() > 1 && way != Way::FewestPods {
         trial.join_new_nodes();
     }
-    let savings = field.priced(trial, &gone)?;
-    Ok((savings, gone))
+    Ok((field.priced(trial, &gone)?, gone))
 }
 
 /// Lets one more node leave if that saves more than the new nodes become dearer.

@@ -28,6 +28,8 @@ pub enum Outlook {
     Leaving,
     /// Pods are expected on it soon.
     Nominated,
+    /// It is empty because a CapacityBuffer keeps it free.
+    HoldsBuffer,
     /// Its own annotation forbids it.
     DoNotDisrupt,
     /// Its NodePool is not there, is static, or has no instance types.
@@ -81,7 +83,11 @@ pub enum Outlook {
         opens: Option<Timestamp>,
     },
     /// Some of its pods would have no place.
-    NoPlace,
+    NoPlace {
+        /// One of them.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pod: Option<String>,
+    },
     /// Its pods would need several new nodes.
     SeveralNewNodes {
         /// How many.
@@ -139,6 +145,7 @@ impl fmt::Display for Outlook {
             Self::Rebooting => f.write_str("is being rebooted"),
             Self::Leaving => f.write_str("is already being removed"),
             Self::Nominated => f.write_str("is about to get pods"),
+            Self::HoldsBuffer => f.write_str("keeps room for a CapacityBuffer"),
             Self::DoNotDisrupt => f.write_str("carries the annotation karpenter.sh/do-not-disrupt"),
             Self::UnknownNodePool { node_pool } => {
                 write!(
@@ -170,7 +177,8 @@ impl fmt::Display for Outlook {
                 )?;
                 opens.iter().try_for_each(|opens| write!(f, "; the budget in force ends at {opens}"))
             }
-            Self::NoPlace => f.write_str("runs pods that would find no other place"),
+            Self::NoPlace { pod: Some(pod) } => write!(f, "runs pod {pod}, which would find no other place"),
+            Self::NoPlace { pod: None } => f.write_str("runs pods that would find no other place"),
             Self::SeveralNewNodes { nodes } => write!(f, "cannot go without {nodes} new nodes"),
             Self::NoCheaper { price } => {
                 write!(f, "costs {price} per hour, and nothing that carries its pods is surely cheaper")

@@ -9,6 +9,9 @@ use crate::solver::{Trial, Way};
 /// What came of trying one candidate.
 type Tried = Result<(f64, Way), Failure>;
 
+/// A candidate tried, and a pod that had no place in the end.
+type Answer = (Tried, Option<u32>);
+
 pub(crate) fn plan(field: &Field<'_>, outlooks: &mut Outlooks) -> Option<DisruptionCommand> {
     let (within, over): (Vec<usize>, Vec<usize>) =
         field.consolidatable().into_iter().partition(|number| field.budget(*number) > 0);
@@ -19,7 +22,7 @@ pub(crate) fn plan(field: &Field<'_>, outlooks: &mut Outlooks) -> Option<Disrupt
     }
     let tried = field.for_each(&within, |trial, number| alone(field, trial, *number));
     let mut best: Option<(f64, usize, Way)> = None;
-    for (number, tried) in within.iter().zip(&tried) {
+    for (number, (tried, stuck)) in within.iter().zip(&tried) {
         let candidate = field.candidate(*number);
         let outlook = match tried {
             Ok((savings, way)) => {
@@ -28,6 +31,10 @@ pub(crate) fn plan(field: &Field<'_>, outlooks: &mut Outlooks) -> Option<Disrupt
                     best = Some((*savings, *number, *way));
                 }
                 Outlook::Next { savings: *savings }
+            }
+            Err(Failure::NoPlace) => {
+                let pod = stuck.map(|pod| field.stage.pods()[pod as usize].key());
+                Outlook::NoPlace { pod }
             }
             Err(failure) => failure.outlook(candidate),
         };
@@ -41,11 +48,13 @@ pub(crate) fn plan(field: &Field<'_>, outlooks: &mut Outlooks) -> Option<Disrupt
 }
 
 /// The best that can be done about one node, and how.
-pub(crate) fn alone(field: &Field<'_>, trial: &mut Trial<'_, '_>, number: usize) -> Tried {
+fn alone(field: &Field<'_>, trial: &mut Trial<'_, '_>, number: usize) -> Answer {
     let nodes = [number];
     let price = field.candidate(number).price;
     // Nothing saves more than deleting the node, so if that is not worth it nothing is.
-    field.worth_it(&nodes, price)?;
+    if let Err(failure) = field.worth_it(&nodes, price) {
+        return (Err(failure), None);
+    }
     let before = trial.point();
     field.remove(trial, number);
     let removed = trial.point();
@@ -60,8 +69,9 @@ pub(crate) fn alone(field: &Field<'_>, trial: &mut Trial<'_, '_>, number: usize)
             }
         }
     }
+    let stuck = trial.stuck(&field.numbers[number]);
     trial.return_to(&before);
-    best
+    (best, stuck)
 }
 
 fn better(known: Tried, tried: Tried) -> Tried {

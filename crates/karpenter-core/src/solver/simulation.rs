@@ -182,7 +182,7 @@ impl<'s> Settled<'s> {
     pub(crate) fn trial(&self) -> Trial<'_, 's> {
         let mut world = self.world.clone();
         world.record();
-        Trial { settled: self, world, gone: Vec::new(), waiting: FxHashMap::default() }
+        Trial { settled: self, world, gone: Vec::new(), waiting: FxHashMap::default(), stuck: None }
     }
 
     /// Waiting pods that are planned on a node.
@@ -199,6 +199,8 @@ pub(crate) struct Trial<'t, 's> {
     gone: Vec<PodIndex>,
     /// Pods without a place, by class.
     waiting: FxHashMap<ClassId, u32>,
+    /// A class that found no place when last asked.
+    stuck: Option<ClassId>,
 }
 
 /// A point to return to.
@@ -222,6 +224,7 @@ impl Trial<'_, '_> {
     /// Takes a node away; its pods, those planned for it and those it got in this trial wait for a place.
     pub(crate) fn remove(&mut self, place: usize, pods: &[PodIndex]) {
         let stage = self.settled.stage;
+        self.stuck = None;
         for share in self.world.remove_place(place) {
             *self.waiting.entry(share.class).or_default() += share.count;
         }
@@ -253,7 +256,18 @@ impl Trial<'_, '_> {
             }
             Way::Packed(number) => return self.pack(queue, number),
         };
+        self.all_placed(&left)
+    }
+
+    fn all_placed(&mut self, left: &[Share]) -> bool {
+        self.stuck = left.first().map(|share| share.class).or(self.stuck);
         left.is_empty()
+    }
+
+    /// One of these pods that found no place.
+    pub(crate) fn stuck(&self, pods: &[PodIndex]) -> Option<PodIndex> {
+        let class = self.stuck?;
+        pods.iter().copied().find(|pod| self.settled.stage.class_of[*pod as usize] == class)
     }
 
     /// Every pod on an existing node, or none of them counts.
