@@ -387,7 +387,8 @@ fn event_reason(outlook: &Outlook) -> Option<&'static str> {
         Outlook::ConsolidationOff
         | Outlook::NotEmpty
         | Outlook::UnknownPrice { .. }
-        | Outlook::NoPlace
+        | Outlook::HoldsBuffer
+        | Outlook::NoPlace { .. }
         | Outlook::SeveralNewNodes { .. }
         | Outlook::NoCheaper { .. }
         | Outlook::MinValues
