@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::end_to_end::{self, Plane};
 use crate::parts::{Cases, Outcome, Parts};
 use crate::workspace::Workspace;
 use crate::{deny, depcheck, generated, informer, process, scheduler_conformance, sessions, tidy};
@@ -39,6 +40,11 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> bool {
         let pods = if all { LONG_PODS } else { PODS };
         scheduler_conformance::run(workspace, &scheduler_conformance::Wish { seed: 1, pods })
     });
+    for (name, on) in
+        [("end to end, embedded", Plane::Embedded), ("end to end, real control plane", Plane::Real)]
+    {
+        parts.run(name, || end_to_end::run(workspace, &end_to_end::Wish { on, filter: String::new() }));
+    }
     parts.run("dependency policy", || deny::check(workspace));
     if all {
         parts.run("long property tests", || {
