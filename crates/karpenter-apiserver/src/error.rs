@@ -86,6 +86,15 @@ fn shown(value: &Value) -> String {
     }
 }
 
+/// The formats that objects are written in.
+fn media_types(built_in: bool) -> Vec<&'static str> {
+    let mut types = vec!["application/json", "application/yaml"];
+    if built_in {
+        types.push("application/vnd.kubernetes.protobuf");
+    }
+    types
+}
+
 impl ApiError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason: reason.into(), message: message.into(), details: Value::Null }
@@ -148,6 +157,19 @@ impl ApiError {
     pub(crate) fn already_exists(resource: &str, name: &str) -> Self {
         let message = format!("{resource} {name:?} already exists");
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).on(resource, name)
+    }
+
+    /// A name is taken, and a name was to be generated.
+    pub(crate) fn about_generated_name(mut self, resource: &str) -> Self {
+        let name = self.details["name"].as_str().unwrap_or_default();
+        self.message = format!(
+            "{resource} {name:?} already exists, the server was not able to generate a unique name for the object"
+        );
+        self.details["retryAfterSeconds"] = 1.into();
+        if let (false, Some(details)) = (resource.contains('.'), self.details.as_object_mut()) {
+            details.remove("group");
+        }
+        self
     }
 
     /// The state changed under the caller, or a precondition does not hold.
@@ -253,9 +275,17 @@ impl ApiError {
     }
 
     /// The client accepts only formats the server does not write.
-    pub(crate) fn not_acceptable() -> Self {
-        let message = "only the following media types are accepted: application/json, application/yaml";
+    pub(crate) fn not_acceptable(built_in: bool) -> Self {
+        let message =
+            format!("only the following media types are accepted: {}", media_types(built_in).join(", "));
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    /// The client accepts only formats that no built-in resource is written in.
+    pub(crate) fn no_representation() -> Self {
+        let message =
+            format!("406: Not Acceptable\n\nAvailable representations: {}", media_types(true).join(", "));
+        Self { details: json!({}), ..Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message) }
     }
 
     /// The body is larger than the server takes.

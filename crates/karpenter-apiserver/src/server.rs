@@ -374,13 +374,19 @@ impl Core {
             return answer.map(crate::wire::Answer::into_response);
         }
         let resource = match find(registry, target) {
-            Err(_) if !registry.is_built_in(&target.group, &target.version) => return Ok(page_not_found()),
+            Err(_) if !registry.is_built_in_group(&target.group) => return Ok(page_not_found()),
             found => found?,
         };
-        if let Some(warning) = resource.deprecation() {
+        let named = target.name.is_some();
+        let misused = match *method {
+            Method::POST => named && target.subresource.is_none(),
+            Method::PUT | Method::PATCH => !named,
+            _ => false,
+        };
+        if let Some(warning) = resource.deprecation().filter(|_| !misused) {
             session.warn(warning.to_owned());
         }
-        let rendering = rendering(headers)?;
+        let rendering = rendering(headers, !resource.is_custom())?;
         let call = Call { method, resource, target, query, headers, body, rendering, user, session };
         if target.subresource.is_some() {
             return self.subresource(&call).map(crate::wire::Answer::into_response);

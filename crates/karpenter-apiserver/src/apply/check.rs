@@ -6,6 +6,11 @@ use serde_json::Value;
 use super::elements::item_element;
 use crate::schema::{Merging, Node, Scalar, Shape};
 
+/// Whether it can be said who owns which field of an object; items that are there twice do not stand in the way.
+pub(crate) fn can_be_owned(object: &Value, node: &Node) -> bool {
+    check(object, node).iter().all(|problem| problem.contains(": duplicate entries for key "))
+}
+
 /// Returns what does not fit, one sentence per place, each with its path.
 pub(super) fn check(value: &Value, node: &Node) -> Vec<String> {
     let mut problems = Vec::new();

@@ -224,6 +224,36 @@ impl Managers {
         Ok(())
     }
 
+    /// Credits a write through the scale subresource. The real server works out there who owns the replicas and puts
+    /// the result beside the entries of the object: owners by an update get an entry of their own, without a time, even
+    /// when nothing changed. `writer` is given when the replicas changed; replicas that nobody owns stay so.
+    pub(crate) fn scale(&mut self, replicas: &FieldSet, changed: bool, writer: Option<Manager<'_>>) {
+        let owns = |entry: &Entry| !entry.fields.intersection(replicas).is_empty();
+        let owners: Vec<Identity> =
+            self.entries.iter().filter(|entry| owns(entry)).map(|entry| entry.identity.clone()).collect();
+        if owners.is_empty() {
+            return;
+        }
+        let stay = |identity: &Identity| !changed && identity.operation == Operation::Apply;
+        for entry in self.entries.iter_mut().filter(|entry| !stay(&entry.identity)) {
+            entry.fields = entry.fields.difference(replicas);
+        }
+        self.entries.retain(|entry| !entry.fields.is_empty());
+        let owners = match writer {
+            Some(writer) => vec![Identity::of(writer, Operation::Update)],
+            None if changed => Vec::new(),
+            None => owners.into_iter().filter(|identity| !stay(identity)).collect(),
+        };
+        let bare = |identity| Entry { identity, time: String::new(), fields: replicas.clone() };
+        self.entries.extend(owners.into_iter().map(bare));
+        self.entries.sort_by(|left, right| order(left).cmp(&order(right)));
+    }
+
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Credits a write: the writer owns what it set, others lose what it changed or removed.
     pub(crate) fn update(&mut self, old: &Value, new: &Value, node: &Node, manager: Manager<'_>) {
         let comparison = compare(Some(old), Some(new), node).without(manager.ignored);

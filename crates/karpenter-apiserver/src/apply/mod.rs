@@ -12,6 +12,7 @@ mod managers;
 mod merge;
 mod transfer;
 
+pub(crate) use check::can_be_owned;
 pub(crate) use field_set::FieldSet;
 pub(crate) use managers::{Manager, Managers};
 pub(crate) use transfer::apply;

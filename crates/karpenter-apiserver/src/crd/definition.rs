@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::Validation;
-use crate::error::FieldError;
 use crate::registry::{Conversion, Custom, PrinterColumn, Resource, ScalePaths, Subresource};
 use crate::schema::Node;
 
@@ -23,95 +22,62 @@ pub(crate) fn prepare(definition: &mut Value) {
     if spec.get("conversion").is_none() {
         spec["conversion"] = json!({"strategy": "None"});
     }
-    if let Some(fields) = spec.as_object_mut() {
+    if spec["preserveUnknownFields"] == false
+        && let Some(fields) = spec.as_object_mut()
+    {
         fields.remove("preserveUnknownFields");
     }
 }
 
-/// Returns what is wrong with a definition.
-pub(crate) fn check(definition: &Value) -> Vec<FieldError> {
-    let spec = &definition["spec"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut errors = Vec::new();
-    for (path, value) in [
-        ("spec.group", &spec["group"]),
-        ("spec.names.plural", &spec["names"]["plural"]),
-        ("spec.names.kind", &spec["names"]["kind"]),
-        ("spec.scope", &spec["scope"]),
-    ] {
-        if text(value).is_empty() {
-            errors.push(FieldError::required(path, ""));
-        }
+/// Sets the status of a definition that nobody has looked at yet, or adds a new stored version to it.
+pub(crate) fn with_stored_versions(definition: &mut Value) {
+    let stored: Vec<Value> = definition["spec"]["versions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|version| version["storage"] == true)
+        .map(|version| version["name"].clone())
+        .collect();
+    let status = &mut definition["status"];
+    if !status.is_object() {
+        *status = json!({"conditions": null, "acceptedNames": {}});
     }
-    let expected = format!("{}.{}", text(&spec["names"]["plural"]), text(&spec["group"]));
-    let name = &definition["metadata"]["name"];
-    if text(name) != expected {
-        errors.push(FieldError::invalid("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
-    }
-    if !matches!(spec["scope"].as_str(), Some("Cluster" | "Namespaced")) {
-        errors.push(FieldError::unsupported("spec.scope", &spec["scope"], &["Cluster", "Namespaced"]));
-    }
-    if spec["conversion"]["strategy"] != "None" {
-        let strategy = &spec["conversion"]["strategy"];
-        errors.push(FieldError::unsupported("spec.conversion.strategy", strategy, &["None"]));
-    }
-    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let stored = versions.iter().filter(|version| version["storage"] == true).count();
-    if stored != 1 {
-        let rule = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid("spec.versions", &spec["versions"], rule));
-    }
-    for (index, version) in versions.iter().enumerate() {
-        check_version(version, &format!("spec.versions[{index}]"), &mut errors);
-    }
-    errors
+    let mut known = status["storedVersions"].as_array().cloned().unwrap_or_default();
+    known.extend(
+        stored
+            .into_iter()
+            .filter(|version| !status["storedVersions"].as_array().is_some_and(|all| all.contains(version))),
+    );
+    status["storedVersions"] = Value::Array(known);
 }
 
-fn check_version(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let schema = &version["schema"]["openAPIV3Schema"];
-    let path = format!("{path}.schema.openAPIV3Schema");
-    if !schema.is_object() {
-        errors.push(FieldError::required(path, "schemas are required"));
-        return;
-    }
-    if schema["type"] != "object" {
-        errors.push(FieldError::invalid(
-            format!("{path}.type"),
-            &schema["type"],
-            "must be object at the root",
-        ));
-    }
-    if let Err(problem) = Validation::compile(schema) {
-        errors.push(FieldError::invalid(path, &json!("schema"), problem));
-    }
-}
-
-/// Sets the status that a definition gets once its names are accepted, which here is at once.
-pub(crate) fn with_status(definition: &mut Value, now: &str) {
+/// Sets the status that a definition gets once its names are accepted.
+pub(crate) fn accept(definition: &mut Value, now: &str) {
     let condition = |kind: &str, reason: &str, message: &str| {
         json!({
             "type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message,
         })
     };
-    let spec = definition["spec"].clone();
+    let names = definition["spec"]["names"].clone();
     let status = &mut definition["status"];
-    if !status.is_object() {
-        *status = json!({});
-    }
     if status["conditions"].as_array().is_none_or(Vec::is_empty) {
         status["conditions"] = json!([
             condition("NamesAccepted", "NoConflicts", "no conflicts found"),
             condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
         ]);
     }
-    status["acceptedNames"] = spec["names"].clone();
-    let mut stored = status["storedVersions"].as_array().cloned().unwrap_or_default();
-    for version in spec["versions"].as_array().into_iter().flatten() {
-        if version["storage"] == true && !stored.contains(&version["name"]) {
-            stored.push(version["name"].clone());
-        }
-    }
-    status["storedVersions"] = Value::Array(stored);
+    status["acceptedNames"] = names;
+}
+
+/// Notes that a definition and its objects are on their way out.
+pub(crate) fn terminate(definition: &mut Value, now: &str) {
+    let conditions = &mut definition["status"]["conditions"];
+    let mut all = conditions.as_array().cloned().unwrap_or_default();
+    all.push(json!({
+        "type": "Terminating", "status": "True", "lastTransitionTime": now, "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    }));
+    *conditions = Value::Array(all);
 }
 
 /// Builds the served resources of a definition that passed [`check`].

@@ -1,15 +1,19 @@
-//! Judging custom objects: the structural schema through `jsonschema`, the CEL rules through `kube-cel`, both
-//! reported in the words of Kubernetes.
+//! Judging custom objects: the structural schema, the CEL rules through `kube-cel`, both reported in the words of
+//! Kubernetes.
 
-use jsonschema::error::{TypeKind, ValidationErrorKind};
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
+use super::structural::{Structural, type_name};
 use crate::error::FieldError;
 
 /// The compiled rules of one version of a custom resource.
 pub(crate) struct Validation {
-    structural: jsonschema::Validator,
+    structural: Structural,
     rules: kube_cel::CompiledSchema,
+    /// What rules say when they are broken, by rule.
+    messages: BTreeMap<String, String>,
 }
 
 impl std::fmt::Debug for Validation {
@@ -24,51 +28,68 @@ impl Validation {
     /// # Errors
     /// Returns a sentence about the first part that does not compile.
     pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
-        let structural = jsonschema::options()
-            .should_validate_formats(true)
-            .build(&plain(schema))
-            .map_err(|error| error.to_string())?;
+        let structural = Structural::compile(schema)?;
         let rules = kube_cel::compile_schema(schema);
         if let Some(error) = rules.compilation_errors().first() {
             return Err(format!("compilation failed: {error}"));
         }
-        Ok(Self { structural, rules })
+        let mut messages = BTreeMap::new();
+        collect_messages(schema, &mut messages);
+        Ok(Self { structural, rules, messages })
     }
 
     /// Returns the rules `object` breaks; on an update, what `old` already broke in the same place is forgiven.
-    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        let mut blocking = false;
-        for error in self.structural.iter_errors(object) {
-            let pointer = error.instance_path().as_str().to_owned();
-            let unchanged = old.is_some_and(|old| {
-                object.pointer(&pointer).is_some_and(|now| old.pointer(&pointer) == Some(now))
-            });
-            let reported = field_errors(&pointer, error.kind(), error.instance());
-            if unchanged && !pointer.is_empty() {
-                continue;
-            }
-            blocking |= reported.iter().any(|error| BLOCKING.contains(&error.reason));
-            errors.extend(reported);
-        }
-        if blocking {
+    /// Of a write of the status only that is looked at, except by rules.
+    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>, status: bool) -> Vec<FieldError> {
+        let mut errors = if status {
+            self.structural.judge_status(object, old)
+        } else {
+            self.structural.judge(object, old)
+        };
+        if errors.iter().any(|error| BLOCKING.contains(&error.reason)) {
             const SKIPPED: &str = "some validation rules were not checked because the object was invalid; \
                                    correct the existing errors to complete validation";
-            if !self.has_no_rules() {
+            if has_rules(&self.rules) {
                 errors.push(FieldError::invalid("<nil>", &Value::Null, SKIPPED));
             }
             return errors;
         }
         let outcome = kube_cel::Validator::new().validate_compiled(&self.rules, object, old);
         for error in outcome.err().into_iter().flat_map(kube_cel::ValidationErrors::into_vec) {
-            errors.push(rule_error(object, &error));
+            errors.push(self.rule_error(object, &error));
         }
         errors
     }
 
-    fn has_no_rules(&self) -> bool {
-        self.rules.validations.is_empty() && self.rules.properties.is_empty()
+    fn rule_error(&self, object: &Value, error: &kube_cel::ValidationError) -> FieldError {
+        let field = if error.field_path.is_empty() { "<nil>" } else { error.field_path.as_str() };
+        let found = at_path(object, &error.field_path);
+        if error.kind == kube_cel::ErrorKind::EvaluationError {
+            let said = self.messages.get(&error.rule).map_or("", String::as_str);
+            let rule = format!("{} evaluating rule: {said}", cause(&error.message));
+            return FieldError::invalid(field, &json!(found.map_or("object", type_name)), rule);
+        }
+        let value = found.filter(|value| !value.is_object() && !value.is_array());
+        match (error.reason.as_deref(), value) {
+            (Some("FieldValueForbidden"), _) => FieldError::forbidden(field, &error.message),
+            (Some("FieldValueRequired"), _) => FieldError::required(field, &error.message),
+            (Some("FieldValueDuplicate"), value) => {
+                FieldError::duplicate(field, value.unwrap_or(&Value::Null))
+            }
+            (_, Some(value)) => FieldError::invalid(field, value, &error.message),
+            // Only scalars are quoted.
+            (_, None) => {
+                FieldError::new("FieldValueInvalid", field, format!("Invalid value: {}", error.message))
+            }
+        }
     }
+}
+
+fn has_rules(schema: &kube_cel::CompiledSchema) -> bool {
+    !schema.validations.is_empty()
+        || schema.properties.values().any(has_rules)
+        || schema.items.as_deref().is_some_and(has_rules)
+        || schema.additional_properties.as_deref().is_some_and(has_rules)
 }
 
 /// Reasons after which Kubernetes does not evaluate CEL rules.
@@ -80,20 +101,32 @@ const BLOCKING: &[&str] = &[
     "FieldValueTooMany",
 ];
 
-fn rule_error(object: &Value, error: &kube_cel::ValidationError) -> FieldError {
-    let reason = match error.reason.as_deref() {
-        Some("FieldValueForbidden") => "FieldValueForbidden",
-        Some("FieldValueRequired") => "FieldValueRequired",
-        Some("FieldValueDuplicate") => "FieldValueDuplicate",
-        _ => "FieldValueInvalid",
-    };
-    let field = if error.field_path.is_empty() { "<nil>" } else { error.field_path.as_str() };
-    let shown = json!(at_path(object, &error.field_path).map_or("object", type_name));
-    match reason {
-        "FieldValueForbidden" => FieldError::forbidden(field, &error.message),
-        "FieldValueRequired" => FieldError::required(field, &error.message),
-        "FieldValueDuplicate" => FieldError::duplicate(field, &shown),
-        _ => FieldError::invalid(field, &shown, &error.message),
+fn collect_messages(schema: &Value, messages: &mut BTreeMap<String, String>) {
+    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+        let text = |name: &str| rule[name].as_str().unwrap_or_default().to_owned();
+        let default = format!("failed rule: {}", text("rule"));
+        let message = if text("message").is_empty() { default } else { text("message") };
+        messages.insert(text("rule"), message);
+    }
+    let below = schema.as_object().into_iter().flatten();
+    for (name, part) in below.filter(|(name, _)| *name != "default") {
+        match (name.as_str(), part) {
+            ("properties", Value::Object(properties)) => {
+                properties.values().for_each(|property| collect_messages(property, messages));
+            }
+            ("items" | "additionalProperties", part) => collect_messages(part, messages),
+            _ => {}
+        }
+    }
+}
+
+/// A failure to evaluate a rule in the words of cel-go, where it is a common one.
+fn cause(message: &str) -> String {
+    let text = message.trim_start_matches("rule evaluation error: ");
+    if text.starts_with("Error executing function 'int': string parse error") {
+        "type conversion error from 'string' to 'int'".to_owned()
+    } else {
+        text.to_owned()
     }
 }
 
@@ -108,158 +141,6 @@ fn at_path<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
         };
     }
     Some(current)
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-/// Turns a JSON pointer into the path Kubernetes prints.
-fn dotted(pointer: &str) -> String {
-    let mut path = String::new();
-    for part in pointer.split('/').skip(1) {
-        let part = part.replace("~1", "/").replace("~0", "~");
-        if part.bytes().all(|byte| byte.is_ascii_digit()) {
-            path.extend(["[", &part, "]"]);
-        } else {
-            if !path.is_empty() {
-                path.push('.');
-            }
-            path.push_str(&part);
-        }
-    }
-    path
-}
-
-fn field_errors(pointer: &str, kind: &ValidationErrorKind, value: &Value) -> Vec<FieldError> {
-    use ValidationErrorKind as Kind;
-    let path = dotted(pointer);
-    let invalid = |rule: String| FieldError::invalid(path.clone(), value, format!("{path} in body {rule}"));
-    let too_many = |count: usize, limit: u64, what: &str| {
-        let message = format!("Too many: {count}: must have at most {limit} {what}");
-        FieldError::new("FieldValueTooMany", path.clone(), message)
-    };
-    let error = match kind {
-        Kind::Required { property } => {
-            let name = property.as_str().unwrap_or_default();
-            let field = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-            FieldError::required(field, "")
-        }
-        Kind::Type { kind } => {
-            let found = type_name(value);
-            let message = format!(
-                "Invalid value: {found:?}: {path} in body must be of type {}: {found:?}",
-                expected_type(kind)
-            );
-            FieldError::new("FieldValueTypeInvalid", path.clone(), message)
-        }
-        Kind::Enum { options } => {
-            let options: Vec<&str> =
-                options.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            FieldError::unsupported(path.clone(), value, &options)
-        }
-        Kind::MaxLength { limit } => {
-            let message = format!("Too long: may not be more than {limit} bytes");
-            FieldError::new("FieldValueTooLong", path.clone(), message)
-        }
-        Kind::MaxItems { limit } => too_many(value.as_array().map_or(0, Vec::len), *limit, "items"),
-        Kind::MaxProperties { limit } => too_many(value.as_object().map_or(0, Map::len), *limit, "items"),
-        Kind::MinLength { limit } => invalid(format!("should be at least {limit} chars long")),
-        Kind::MinItems { limit } => invalid(format!("should have at least {limit} items")),
-        Kind::MinProperties { limit } => invalid(format!("should have at least {limit} properties")),
-        Kind::Minimum { limit } => invalid(format!("should be greater than or equal to {limit}")),
-        Kind::Maximum { limit } => invalid(format!("should be less than or equal to {limit}")),
-        Kind::ExclusiveMinimum { limit } => invalid(format!("should be greater than {limit}")),
-        Kind::ExclusiveMaximum { limit } => invalid(format!("should be less than {limit}")),
-        Kind::MultipleOf { multiple_of } => invalid(format!("should be a multiple of {multiple_of}")),
-        Kind::Pattern { pattern } => invalid(format!("should match '{pattern}'")),
-        Kind::Format { format } => invalid(format!("must be of type {format}: {value}")),
-        Kind::UniqueItems => FieldError::duplicate(path.clone(), value),
-        Kind::AnyOf { .. } => invalid("must validate at least one schema (anyOf)".into()),
-        Kind::OneOfMultipleValid { .. } | Kind::OneOfNotValid { .. } => {
-            invalid("must validate one and only one schema (oneOf)".into())
-        }
-        Kind::Not { .. } => invalid("must not validate the schema (not)".into()),
-        other => invalid(format!("breaks the rule {}", other.keyword())),
-    };
-    vec![error]
-}
-
-fn expected_type(kind: &TypeKind) -> String {
-    match kind {
-        TypeKind::Single(kind) => kind.to_string(),
-        TypeKind::Multiple(kinds) => {
-            kinds.iter().map(|kind| kind.to_string()).find(|kind| kind != "null").unwrap_or_default()
-        }
-    }
-}
-
-/// Rewrites the dialect of CRDs as plain JSON schema: `nullable`, int-or-string, boolean exclusive bounds.
-fn plain(schema: &Value) -> Value {
-    let Some(source) = schema.as_object() else { return schema.clone() };
-    let mut target = Map::new();
-    for (name, value) in source {
-        match name.as_str() {
-            "properties" => {
-                let fields = value.as_object().into_iter().flatten();
-                target
-                    .insert(name.clone(), fields.map(|(name, value)| (name.clone(), plain(value))).collect());
-            }
-            "items" | "additionalProperties" | "not" => {
-                target.insert(name.clone(), plain(value));
-            }
-            "allOf" | "anyOf" | "oneOf" => {
-                let parts = value.as_array().into_iter().flatten();
-                target.insert(name.clone(), parts.map(plain).collect());
-            }
-            "exclusiveMinimum" | "exclusiveMaximum" if value.is_boolean() => {}
-            "description" | "title" | "default" | "nullable" | "example" | "externalDocs" => {}
-            // Kubernetes only checks the formats it knows; int32 and int64 are bounds, which types already imply.
-            "format" if !KNOWN_FORMATS.contains(&value.as_str().unwrap_or_default()) => {}
-            extension if extension.starts_with("x-kubernetes-") => {}
-            _ => {
-                target.insert(name.clone(), value.clone());
-            }
-        }
-    }
-    for (flag, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
-        if source.get(flag) == Some(&Value::Bool(true))
-            && let Some(limit) = target.remove(bound)
-        {
-            target.insert(flag.to_owned(), limit);
-        }
-    }
-    if source.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
-        target.insert("type".into(), json!(["integer", "string"]));
-    }
-    if source.get("x-kubernetes-list-type").is_some_and(|kind| kind == "set") {
-        target.insert("uniqueItems".into(), json!(true));
-    }
-    if source.get("nullable") == Some(&Value::Bool(true)) {
-        make_nullable(&mut target);
-    }
-    Value::Object(target)
-}
-
-const KNOWN_FORMATS: &[&str] = &["date-time", "date", "email", "ipv4", "ipv6", "uri", "uuid", "hostname"];
-
-fn make_nullable(target: &mut Map<String, Value>) {
-    if let Some(kind) = target.remove("type") {
-        let mut kinds = kind.as_array().cloned().unwrap_or_else(|| vec![kind]);
-        kinds.push(json!("null"));
-        target.insert("type".into(), Value::Array(kinds));
-    }
-    if let Some(Value::Array(options)) = target.get_mut("enum") {
-        options.push(Value::Null);
-    }
 }
 
 #[cfg(test)]
@@ -284,7 +165,7 @@ mod tests {
     }
 
     fn sentences(object: &Value, old: Option<&Value>) -> Vec<String> {
-        let errors = validation().validate(object, old);
+        let errors = validation().validate(object, old, false);
         errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
     }
 
@@ -296,7 +177,7 @@ mod tests {
             "spec.name: Invalid value: \"UPPER\": spec.name in body should match '^[a-z]+$'",
             "spec.count: Invalid value: 0: spec.count in body should be greater than 0",
             "spec.mode: Unsupported value: \"c\": supported values: \"a\", \"b\"",
-            "spec.size: Invalid value: \"boolean\": spec.size in body must be of type integer: \"boolean\"",
+            "spec.size: Invalid value: \"boolean\": spec.size in body must be of type integer,string: \"boolean\"",
         ] {
             assert!(
                 sentences.iter().any(|sentence| sentence == expected),
@@ -310,10 +191,7 @@ mod tests {
         let old = json!({"spec": {"name": "a", "fixed": "x"}});
         let new = json!({"spec": {"name": "a", "fixed": "y"}});
         assert!(sentences(&old, Some(&old)).is_empty());
-        assert_eq!(
-            sentences(&new, Some(&old)),
-            ["spec.fixed: Invalid value: \"string\": fixed is immutable"]
-        );
+        assert_eq!(sentences(&new, Some(&old)), ["spec.fixed: Invalid value: \"y\": fixed is immutable"]);
         assert!(sentences(&new, None).is_empty());
     }
 

@@ -28,7 +28,7 @@ fn name_form(resource: &Resource, name: &str, start: bool) -> Vec<String> {
         }
         "namespaces" => format::dns_label(&text),
         "services" => format::dns_1035_label(&text),
-        "events" => Vec::new(),
+        "events" if resource.group.is_empty() => Vec::new(),
         _ => format::dns_subdomain(&text),
     }
 }
@@ -37,23 +37,55 @@ fn name_form(resource: &Resource, name: &str, start: bool) -> Vec<String> {
 pub(super) fn validate(resource: &Resource, object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let root = Place::root("", object);
     let metadata = root.field("metadata");
-    check_names(resource, &metadata, errors);
+    if old.is_none() || checks_names_again(resource) {
+        check_names(&metadata, errors, |name, start| name_form(resource, name, start));
+    }
+    if old.is_some() {
+        // Every update looks at least for what would break a path.
+        check_names(&metadata, errors, |name, start| {
+            if start { format::path_segment_start(name) } else { format::path_segment(name) }
+        });
+    }
     if let Some(old) = old {
         let before = Place::root("", old);
         check_update(&metadata, &before.field("metadata"), errors);
     }
     check_content(&metadata, errors);
+    if !resource.is_custom() && !matches!(&*resource.name, "events" | super::DEFINITIONS) {
+        standard_finalizers(&metadata.field("finalizers"), errors);
+    }
 }
 
-fn check_names(resource: &Resource, metadata: &Place<'_, '_>, errors: &mut Errors) {
+/// Kinds of which a changed object is looked at as if it were new.
+fn checks_names_again(resource: &Resource) -> bool {
+    resource.name.ends_with("rbac.authorization.k8s.io")
+        || matches!(
+            &*resource.name,
+            "pods"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
+                | "services"
+                | "secrets"
+                | "configmaps"
+                | "serviceaccounts"
+                | "limitranges"
+                | "endpointslices.discovery.k8s.io"
+                | "ingresses.networking.k8s.io"
+                | "ingressclasses.networking.k8s.io"
+                | "resourceclaimtemplates.resource.k8s.io"
+                | "csistoragecapacities.storage.k8s.io"
+        )
+}
+
+fn check_names(metadata: &Place<'_, '_>, errors: &mut Errors, form: impl Fn(&str, bool) -> Vec<String>) {
     let (name, base) = (metadata.field("name"), metadata.field("generateName"));
     if !base.text().is_empty() {
-        errors.form(&base, name_form(resource, base.text(), true));
+        errors.form(&base, form(base.text(), true));
     }
     if name.text().is_empty() {
         errors.push(name.required("name or generateName is required"));
     } else {
-        errors.form(&name, name_form(resource, name.text(), false));
+        errors.form(&name, form(name.text(), false));
     }
 }
 
@@ -123,6 +155,17 @@ fn owners(owners: &Place<'_, '_>, errors: &mut Errors) {
                 ))),
                 None => controller = Some(this),
             }
+        }
+    }
+}
+
+/// A finalizer without a domain must be one of those that Kubernetes has.
+fn standard_finalizers(finalizers: &Place<'_, '_>, errors: &mut Errors) {
+    for finalizer in finalizers.items() {
+        let name = finalizer.text();
+        if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
+            let rule = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(finalizer.invalid(rule));
         }
     }
 }

@@ -46,6 +46,9 @@ pub(crate) fn is_known(api_version: &str, kind: &str) -> bool {
 /// Fills in the defaults of an object of a built-in resource.
 pub(crate) fn default(resource: &str, object: &mut Value, node: &Node) {
     defaults::apply(resource, object, node);
+    if resource == DEFINITIONS {
+        crd::prepare(object);
+    }
     crate::admission::apply_defaults(resource, object);
 }
 
@@ -59,7 +62,8 @@ pub(crate) fn validate(
     let mut errors = Errors::default();
     metadata::validate(resource, object, old, &mut errors);
     if let Some(custom) = &resource.custom {
-        errors.add(custom.validation.validate(object, old));
+        errors.add(custom.validation.validate(object, old, scope == Scope::Status));
+        errors.add(crd::check_replicas(resource, object));
         return errors.0;
     }
     validation::validate(&resource.name, object, old, scope, &mut errors);
@@ -192,6 +196,19 @@ impl Core {
                     registry.insert(resource.into());
                 }
             });
+        }
+        self.accept_names(resource, object);
+    }
+
+    /// Accepts the names of a definition, which can be used from then on.
+    fn accept_names(&self, resource: &Resource, definition: &Value) {
+        let key = Key::new("", definition["metadata"]["name"].as_str().unwrap_or_default());
+        while let Some(current) = self.store.get(&resource.name, &key) {
+            let mut accepted = current.value();
+            crd::accept(&mut accepted, &self.now());
+            if accepted == current.value() || self.write_own_status(resource, &key, &current, accepted) {
+                return;
+            }
         }
     }
 

@@ -46,10 +46,16 @@ pub(super) fn job_selector(job: &mut Value) {
     let (uid, name) = (job["metadata"]["uid"].clone(), job["metadata"]["name"].clone());
     let spec = &mut job["spec"];
     spec["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
-    let labels = &mut spec["template"]["metadata"]["labels"];
+    let template = &mut spec["template"]["metadata"]["labels"];
+    let mut labels = template.as_object().cloned().unwrap_or_default();
     for prefix in ["", "batch.kubernetes.io/"] {
-        labels[format!("{prefix}controller-uid")] = uid.clone();
-        labels[format!("{prefix}job-name")] = name.clone();
+        labels.insert(format!("{prefix}controller-uid"), uid.clone());
+        labels.insert(format!("{prefix}job-name"), name.clone());
+    }
+    *template = Value::Object(labels.clone());
+    // A job without labels has those of its pods.
+    if job["metadata"]["labels"].as_object().is_none_or(serde_json::Map::is_empty) {
+        job["metadata"]["labels"] = Value::Object(labels);
     }
 }
 

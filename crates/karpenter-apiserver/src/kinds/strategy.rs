@@ -169,7 +169,7 @@ pub(crate) fn prepare_create(core: &Core, resource: &Resource, object: &mut Valu
         "daemonsets.apps" => count_templates(None, object),
         DEFINITIONS => {
             crd::prepare(object);
-            crd::with_status(object, &core.now());
+            crd::with_stored_versions(object);
         }
         _ => {}
     }
@@ -194,6 +194,7 @@ pub(crate) fn prepare_update(core: &Core, resource: &Resource, old: &Value, new:
                 fields.remove("status");
                 fields.extend(status.map(|status| ("status".to_owned(), status)));
             }
+            keep_status(core, resource, old, new);
         }
         Scope::Finalize => {
             let finalizers = new["spec"].get("finalizers").cloned();
@@ -220,6 +221,26 @@ pub(crate) fn prepare_update(core: &Core, resource: &Resource, old: &Value, new:
     }
 }
 
+/// What single kinds keep, or note, on a change of their status.
+fn keep_status(core: &Core, resource: &Resource, old: &Value, new: &mut Value) {
+    let (before, status) = (&old["status"], &mut new["status"]);
+    match &*resource.name {
+        "pods" if status["qosClass"].as_str().is_none_or(str::is_empty) => {
+            status["qosClass"] = before["qosClass"].clone();
+        }
+        "persistentvolumes" => {
+            const SINCE: &str = "lastPhaseTransitionTime";
+            let moved = status["phase"] != before["phase"];
+            if moved && (status[SINCE].is_null() || status[SINCE] == before[SINCE]) {
+                status[SINCE] = core.now().into();
+            } else if !moved && status[SINCE].is_null() {
+                status[SINCE] = before[SINCE].clone();
+            }
+        }
+        _ => {}
+    }
+}
+
 /// What single kinds keep on a change of the object itself.
 fn prepare_kind(core: &Core, resource: &Resource, old: &Value, new: &mut Value) {
     match &*resource.name {
@@ -239,7 +260,7 @@ fn prepare_kind(core: &Core, resource: &Resource, old: &Value, new: &mut Value) 
         "leases.coordination.k8s.io" => without_candidates(new),
         DEFINITIONS if old["spec"] != new["spec"] => {
             crd::prepare(new);
-            crd::with_status(new, &core.now());
+            crd::with_stored_versions(new);
         }
         _ => {}
     }

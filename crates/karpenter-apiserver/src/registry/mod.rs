@@ -84,9 +84,9 @@ impl Registry {
             .map(|(_, resource)| resource)
     }
 
-    /// Whether a group and version belong to Kubernetes itself rather than to CRDs.
-    pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
-        self.of_version(group, version).any(|resource| !resource.is_custom())
+    /// Whether a group belongs to Kubernetes itself rather than to CRDs.
+    pub(crate) fn is_built_in_group(&self, group: &str) -> bool {
+        self.iter().any(|resource| resource.group == group && !resource.is_custom())
     }
 
     /// Returns the groups with their versions, the preferred version first.

@@ -136,6 +136,16 @@ impl Resource {
             .then_some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     }
 
+    /// The resource in sentences about objects that are there or not: `plural.group`.
+    pub(crate) fn qualified(&self) -> String {
+        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// The group in sentences about what is wrong with an object, which is that of the kind behind it.
+    pub(crate) fn inner_group(&self) -> &str {
+        if self.group == "events.k8s.io" { "" } else { &self.group }
+    }
+
     /// Whether objects are of a kind from a CRD.
     pub(crate) fn is_custom(&self) -> bool {
         self.custom.is_some()

@@ -119,6 +119,10 @@ impl Reader {
             None if text.starts_with("propsor") => {
                 Node::of(Shape::Flexible(self.structure("apiextensions.v1.JSONSchemaProps")))
             }
+            // Of a document nothing is known, and it is owned as a whole.
+            None if plain == "raw" => {
+                Node { preserve_unknown: true, merging: Merging::Atomic, ..Node::of(Shape::Any) }
+            }
             None => Node { preserve_unknown: true, ..Node::of(Shape::Any) },
         }
     }

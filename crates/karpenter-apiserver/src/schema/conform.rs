@@ -24,6 +24,12 @@ fn walk(value: &mut Value, node: &Node, path: &mut String, unknown: &mut Vec<Str
                 within(path, &format!("[{index}]"), |path| walk(item, items, path, unknown));
             }
         }
+        // Nothing is known below a value of another type.
+        (_, Value::Object(fields)) if !node.preserve_unknown => {
+            for name in std::mem::take(fields).into_iter().map(|(name, _)| name) {
+                unknown.push(format!("{path}.{name}"));
+            }
+        }
         _ => {}
     }
 }
@@ -37,8 +43,8 @@ fn walk_object(fields: &mut Map<String, Value>, node: &Node, path: &mut String, 
             }
             return node.preserve_unknown;
         };
-        // A default takes the place of null where null is not allowed.
-        if value.is_null() && !child.nullable && child.default.is_some() {
+        // Where null is not allowed it is as if nothing was said, and a default takes its place.
+        if value.is_null() && !child.nullable {
             return false;
         }
         within(path, &segment, |path| walk(value, child, path, unknown));

@@ -7,7 +7,7 @@ use super::decode::{self, conform, place, single_owners};
 use super::options::WriteOptions;
 use super::update::Scope;
 use crate::admission::Write;
-use crate::apply::{Manager, Managers};
+use crate::apply::{Manager, Managers, can_be_owned};
 use crate::authorization::Authorization;
 use crate::error::ApiError;
 use crate::kinds;
@@ -56,6 +56,9 @@ impl Core {
             now: &now,
             ignored: &ignored,
         };
+        if resource.is_custom() && !can_be_owned(object, resource.schema()) {
+            return Managers::default();
+        }
         managers.update(&empty(resource), object, resource.schema(), manager);
         managers
     }
@@ -86,6 +89,9 @@ impl Core {
             match self.create_named(call, candidate, managers, options) {
                 Err(error)
                     if error.reason == "AlreadyExists" && generated.is_some() && attempt < NAME_ATTEMPTS => {}
+                Err(error) if error.reason == "AlreadyExists" && !text("generateName").is_empty() => {
+                    return Err(error.about_generated_name(&resource.name));
+                }
                 outcome => return outcome,
             }
         }
@@ -107,22 +113,23 @@ impl Core {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let errors = kinds::validate(resource, &object, None, Scope::Main);
         if !errors.is_empty() {
-            return Err(ApiError::invalid(&resource.group, &resource.kind, &name, &errors));
+            return Err(ApiError::invalid(resource.inner_group(), &resource.kind, &name, &errors));
         }
         self.check_escalation(call, &object, None)?;
-        kinds::warnings(resource, &object).into_iter().for_each(|warning| call.session.warn(warning));
+        kinds::warnings(resource, &object, None).into_iter().for_each(|warning| call.session.warn(warning));
         managers.put(&mut object);
         self.admit(call, &Write::of(call, "CREATE", Some(&object), None)?)?;
         let mut object = stored(resource, object);
         let key = Key::new(call.namespace(), name.as_str());
         if options.dry_run {
             if self.store.get(&resource.name, &key).is_some() {
-                return Err(ApiError::already_exists(&resource.name, &name));
+                return Err(ApiError::already_exists(&resource.qualified(), &name));
             }
             return Ok(served(resource, object).to_string().into());
         }
-        if object["metadata"]["resourceVersion"].as_str().is_some_and(|version| version.parse() != Ok(0_u64))
-        {
+        let version =
+            object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse::<u64>().ok());
+        if call.method == http::Method::POST && version.is_some_and(|version| version > 0) {
             return Err(ApiError::unknown_failure(
                 "resourceVersion should not be set on objects to be created",
             ));
@@ -131,7 +138,7 @@ impl Core {
         let written = self
             .store
             .write(&resource.name, &key, Expected::Absent, &mut object, fields)
-            .map_err(|_| ApiError::already_exists(&resource.name, &name))?;
+            .map_err(|_| ApiError::already_exists(&resource.qualified(), &name))?;
         self.written(resource, &object);
         Ok(self.rendered(call, &written))
     }

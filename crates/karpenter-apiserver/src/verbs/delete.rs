@@ -6,8 +6,9 @@ use super::conversion::served;
 use super::list_options::ListOptions;
 use super::read::Selectors;
 use crate::admission::Write;
+use crate::crd;
 use crate::error::ApiError;
-use crate::kinds::{self, Dependents};
+use crate::kinds::{self, DEFINITIONS, Dependents};
 use crate::registry::Resource;
 use crate::server::Core;
 use crate::store::{Expected, Key, StoredObject};
@@ -137,7 +138,7 @@ impl Core {
             let current = self
                 .store
                 .get(&resource.name, key)
-                .ok_or_else(|| ApiError::not_found(&resource.name, &key.name))?;
+                .ok_or_else(|| ApiError::not_found(&resource.qualified(), &key.name))?;
             let object = current.value();
             kinds::check_delete(resource, key)?;
             check_preconditions(resource, key, options, &object)?;
@@ -212,11 +213,16 @@ impl Core {
         }
         let metadata = &mut marked["metadata"];
         if !metadata["deletionTimestamp"].is_string() {
-            if let Some(generation) = metadata["generation"].as_i64() {
+            let generation = metadata["generation"].as_i64();
+            if let Some(generation) = generation.filter(|_| &*resource.name != DEFINITIONS) {
                 metadata["generation"] = (generation + 1).into();
             }
             metadata["deletionTimestamp"] = self.now().into();
+            if &*resource.name == DEFINITIONS {
+                crd::terminate(&mut marked, &self.now());
+            }
         }
+        let metadata = &mut marked["metadata"];
         if !kinds::has_no_grace(resource) {
             metadata["deletionGracePeriodSeconds"] = 0.into();
         }

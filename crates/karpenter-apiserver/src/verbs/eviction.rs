@@ -109,8 +109,7 @@ impl Core {
         status["disruptedPods"][call.name()] = self.now().into();
         let registry = self.registry();
         let Some(resource) = registry.find_stored(BUDGETS) else { return Ok(true) };
-        let expected = Expected::Revision(object.revision);
-        Ok(self.store.write(&resource.name, key, expected, &mut budget, &resource.selectable_fields).is_ok())
+        Ok(self.write_own_status(resource, key, object, budget))
     }
 }
 

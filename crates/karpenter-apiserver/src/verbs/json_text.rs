@@ -128,7 +128,8 @@ fn syntax_error(text: &[u8]) -> String {
     match scanner.document() {
         Err(Stop::End) | Ok(()) => "unexpected end of JSON input".to_owned(),
         Err(Stop::Character(context)) => {
-            let character = String::from_utf8_lossy(&text[scanner.at..]).chars().next().unwrap_or_default();
+            // Go looks at bytes, and shows one as the character with that number.
+            let character = text.get(scanner.at).map_or('\0', |byte| char::from(*byte));
             let shown = match character {
                 '\'' => "'\\''".to_owned(),
                 '"' => "'\"'".to_owned(),
@@ -136,6 +137,10 @@ fn syntax_error(text: &[u8]) -> String {
                 '\t' => "'\\t'".to_owned(),
                 '\r' => "'\\r'".to_owned(),
                 '\0' => "'\\x00'".to_owned(),
+                other if other.is_ascii_control() => format!("'\\x{:02x}'", u32::from(other)),
+                other if other.is_control() || matches!(other, '\u{a0}' | '\u{ad}') => {
+                    format!("'\\u{:04x}'", u32::from(other))
+                }
                 other => format!("'{other}'"),
             };
             format!("invalid character {shown} {context}")

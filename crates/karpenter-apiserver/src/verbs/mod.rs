@@ -8,6 +8,7 @@ mod delete_options;
 mod json_text;
 mod list_options;
 mod options;
+mod own_write;
 mod patch;
 mod read;
 mod reviews;

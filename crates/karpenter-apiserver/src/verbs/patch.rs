@@ -62,7 +62,7 @@ impl Core {
         let options = WriteOptions::read(call, "PatchOptions")?;
         let found = self.find(call);
         if found.is_none() && scope != Scope::Main {
-            return Err(ApiError::not_found(&call.resource.name, call.name()));
+            return Err(ApiError::not_found(&call.resource.qualified(), call.name()));
         }
         let configuration = configuration(call)?;
         if found.is_none() {
@@ -73,7 +73,7 @@ impl Core {
                 let why = format!(
                     "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                 );
-                return Err(ApiError::conflict(&call.resource.name, call.name(), why));
+                return Err(ApiError::conflict(&call.resource.qualified(), call.name(), why));
             }
             place(call, &mut object)?;
             check_name(call, &object)?;

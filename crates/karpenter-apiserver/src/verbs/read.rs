@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::conversion::{served, served_bytes};
 use super::json_text::parse;
 use super::list_options::ListOptions;
-use crate::error::{ApiError, FieldError};
+use crate::error::ApiError;
 use crate::registry::{Conversion, Resource};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::server::Core;
@@ -83,14 +83,17 @@ impl Core {
         if let Some(text) = call.query.get("resourceVersion")
             && text.parse::<u64>().is_err()
         {
-            return Err(ApiError::unknown_failure(format!(
-                "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-            )));
+            // Events are read from the store, and not from a cache.
+            return Err(if &*call.resource.name == "events" {
+                ApiError::bad_request(format!("invalid resource version: {}", no_revision(text)))
+            } else {
+                ApiError::unknown_failure(no_revision(text))
+            });
         }
         let object = self
             .store
             .get_visible(&call.resource.name, &key)
-            .ok_or_else(|| ApiError::not_found(&call.resource.name, call.name()))?;
+            .ok_or_else(|| ApiError::not_found(&call.resource.qualified(), call.name()))?;
         Ok(Answer::ok(self.rendered(call, &object)))
     }
 
@@ -110,7 +113,9 @@ impl Core {
     pub(crate) fn list(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
         let selectors = Selectors::parse(call.query, &call.resource)?;
         let options = ListOptions::read(call.query, false)?;
-        let limit = options.limit;
+        // What may be of any age comes from a cache, whole.
+        let cached = call.query.get("resourceVersion") == Some("0") && call.query.get("continue").is_none();
+        let limit = if cached { 0 } else { options.limit };
         let page = self.page(call, &options)?;
         let revision = page.revision;
         let total = page.objects.len();
@@ -132,6 +137,9 @@ impl Core {
             if selectors.is_empty() {
                 metadata["remainingItemCount"] = (total - consumed).into();
             }
+        }
+        if call.resource.is_custom() && metadata.get("continue").is_none() {
+            metadata["continue"] = "".into();
         }
         Ok(Answer::ok(match call.rendering {
             Rendering::Object => object_list(&call.resource, &metadata, &kept),
@@ -167,7 +175,12 @@ impl Core {
                 .list(name, namespace, Some(&token.after), Some(token.revision))
                 .map_err(|_| expired_continue());
         }
-        let asked = call.query.get("resourceVersion").map(parse_revision).transpose()?.unwrap_or(0);
+        let asked = match call.query.get("resourceVersion") {
+            None => 0,
+            Some(text) => text.parse().map_err(|_| {
+                ApiError::bad_request(format!("invalid resource version: {}", no_revision(text)))
+            })?,
+        };
         let current = self.store.visible_revision();
         if asked > current {
             return Err(ApiError::too_large_resource_version(asked, current));
@@ -179,16 +192,9 @@ impl Core {
     }
 }
 
-/// Reads a resource version.
-pub(super) fn parse_revision(text: &str) -> Result<u64, ApiError> {
-    text.parse().map_err(|_| {
-        let error = FieldError::invalid(
-            "resourceVersion",
-            &json!(text),
-            format!("strconv.ParseUint: parsing {text:?}: invalid syntax"),
-        );
-        ApiError::invalid("", "", "", &[error])
-    })
+/// Says that a text is no resource version.
+pub(super) fn no_revision(text: &str) -> String {
+    format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")
 }
 
 /// The error of a revision that is no longer remembered.
@@ -217,8 +223,15 @@ fn object_list(resource: &Resource, metadata: &Value, objects: &[&std::sync::Arc
         if index > 0 {
             text.push(b',');
         }
-        if resource.conversion != Conversion::Stored || resource.is_custom() {
+        if resource.is_custom() {
             text.extend_from_slice(&served_bytes(resource, object));
+        } else if resource.conversion != Conversion::Stored {
+            let mut item = served(resource, object.value());
+            if let Some(fields) = item.as_object_mut() {
+                fields.remove("kind");
+                fields.remove("apiVersion");
+            }
+            text.extend_from_slice(item.to_string().as_bytes());
         } else {
             object.write_item(&mut text);
         }

@@ -4,11 +4,12 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::conversion::served;
-use super::decode::body_as;
+use super::decode::{body_as, check_name};
 use super::options::WriteOptions;
 use super::patch::patched;
 use super::update::{Proposal, Scope};
 use crate::admission::Write;
+use crate::apply::{FieldSet, Manager, Managers};
 use crate::error::{ApiError, FieldError};
 use crate::registry::ScalePaths;
 use crate::selector::LabelSelector;
@@ -24,7 +25,11 @@ impl Core {
                 let object = served(&call.resource, self.current(call)?.value());
                 return Ok(Answer::value(StatusCode::OK, &scale_of(&object, paths)));
             }
-            "PUT" => (WriteOptions::read(call, "UpdateOptions")?, Some(body_as(call, API_VERSION, "Scale")?)),
+            "PUT" => {
+                let given = body_as(call, API_VERSION, "Scale")?;
+                check_name(call, &given)?;
+                (WriteOptions::read(call, "UpdateOptions")?, Some(given))
+            }
             "PATCH" => (WriteOptions::read(call, "PatchOptions")?, None),
             _ => return Err(ApiError::method_not_allowed()),
         };
@@ -40,16 +45,48 @@ impl Core {
             let mut object = old.clone();
             *place(&mut object, &paths.spec_replicas) = replicas.into();
             object["metadata"]["resourceVersion"] = scale["metadata"]["resourceVersion"].clone();
-            Ok(Proposal { object, managers: None })
+            let managers = self.scalers(call, old, &object, paths, &options);
+            Ok(Proposal { object, managers: Some(managers) })
         })?;
         let object = serde_json::from_slice(&body).map_err(ApiError::internal)?;
         Ok(Answer::value(StatusCode::OK, &scale_of(&object, paths)))
     }
 }
 
+impl Core {
+    /// Works out who owns the fields of a scaled object.
+    fn scalers(
+        &self,
+        call: &Call<'_>,
+        old: &Value,
+        new: &Value,
+        paths: &ScalePaths,
+        options: &WriteOptions,
+    ) -> Managers {
+        let mut managers = Managers::take(&mut old.clone());
+        let names: Vec<&str> = paths.spec_replicas.iter().map(String::as_str).collect();
+        let replicas = FieldSet::of_fields(&[&names]);
+        let api_version = call.resource.api_version();
+        let now = call.session.draw("time", || self.now());
+        let writer = Manager {
+            name: &options.manager,
+            api_version: &api_version,
+            subresource: Scope::Scale.subresource(),
+            now: &now,
+            ignored: &FieldSet::default(),
+        };
+        let (before, after) = (read(old, &paths.spec_replicas), read(new, &paths.spec_replicas));
+        // A Scale without replicas says nothing that could be owned.
+        let owned = before != after && after.as_i64() != Some(0);
+        managers.scale(&replicas, before != after, owned.then_some(writer));
+        managers
+    }
+}
+
 fn checked_replicas(call: &Call<'_>, scale: &Value) -> Result<i64, ApiError> {
     let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
-    if replicas >= 0 {
+    // The rules of custom resources speak of replicas themselves.
+    if replicas >= 0 || call.resource.is_custom() {
         return Ok(replicas);
     }
     let rule = "must be greater than or equal to 0";
@@ -65,9 +102,12 @@ fn scale_of(object: &Value, paths: &ScalePaths) -> Value {
             "name": metadata["name"], "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
             "creationTimestamp": metadata["creationTimestamp"],
         },
-        "spec": {"replicas": read(object, &paths.spec_replicas).as_i64().unwrap_or(0)},
+        "spec": {},
         "status": {"replicas": read(object, &paths.status_replicas).as_i64().unwrap_or(0)},
     });
+    if let Some(replicas) = read(object, &paths.spec_replicas).as_i64().filter(|replicas| *replicas != 0) {
+        scale["spec"]["replicas"] = replicas.into();
+    }
     if !metadata["namespace"].is_null() {
         scale["metadata"]["namespace"] = metadata["namespace"].clone();
     }

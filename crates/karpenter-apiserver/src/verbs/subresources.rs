@@ -9,7 +9,13 @@ use crate::wire::{Answer, Call};
 impl Core {
     pub(crate) fn subresource(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
         let name = call.target.subresource.as_deref().unwrap_or_default();
-        let subresource = call.resource.subresource(name).ok_or_else(ApiError::unknown_resource)?.clone();
+        let Some(subresource) = call.resource.subresource(name).cloned() else {
+            return Err(if call.resource.is_custom() {
+                ApiError::not_found(&call.resource.name, call.name())
+            } else {
+                ApiError::unknown_resource()
+            });
+        };
         let scope = match &subresource {
             Subresource::Status => Scope::Status,
             Subresource::Finalize => Scope::Finalize,

@@ -1,26 +1,34 @@
 //! The token subresource of service accounts.
 
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::decode::body_as;
+use super::options::WriteOptions;
 use crate::admission::Write;
+use crate::apply::{FieldSet, Manager, Managers};
 use crate::authentication::{AUDIENCE, TokenRequest};
 use crate::error::{ApiError, FieldError};
+use crate::schema::{Node, zero};
 use crate::server::Core;
 use crate::wire::{Answer, Call};
 use karpenter_environment::format_time;
 
+const API_VERSION: &str = "authentication.k8s.io/v1";
 const LIFETIME_SECONDS: i64 = 3600;
 const LIFETIME_SECONDS_MIN: i64 = 600;
 
 impl Core {
     pub(super) fn issue_token(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
-        let mut request = call.decode()?;
+        let mut request = body_as(call, API_VERSION, "TokenRequest")?;
+        check_identity(call, &request)?;
         let account = self.current(call)?;
         let spec = &mut request["spec"];
-        if !spec.is_object() {
-            *spec = json!({});
+        if spec["expirationSeconds"].is_null() {
+            spec["expirationSeconds"] = LIFETIME_SECONDS.into();
         }
+        let managers = self.token_managers(call, &request)?;
+        let spec = &mut request["spec"];
         if spec["audiences"].as_array().is_none_or(Vec::is_empty) {
             spec["audiences"] = json!([AUDIENCE]);
         }
@@ -30,7 +38,6 @@ impl Core {
             let error = FieldError::invalid("spec.expirationSeconds", &json!(seconds), rule);
             return Err(ApiError::invalid("authentication.k8s.io", "TokenRequest", "", &[error]));
         }
-        spec["expirationSeconds"] = seconds.into();
         let audiences = spec["audiences"].clone();
         let kind = Some(("authentication.k8s.io", "v1", "TokenRequest"));
         self.admit(call, &Write { kind, ..Write::of(call, "CREATE", Some(&request), None)? })?;
@@ -48,11 +55,44 @@ impl Core {
             id: self.environment.uid(),
         });
         request["kind"] = "TokenRequest".into();
-        request["apiVersion"] = "authentication.k8s.io/v1".into();
+        request["apiVersion"] = API_VERSION.into();
         request["metadata"] = json!({
-            "name": call.name(), "namespace": call.namespace(), "creationTimestamp": self.now(),
+            "name": call.name(), "namespace": call.namespace(), "uid": &*account.uid, "creationTimestamp": self.now(),
         });
+        managers.put(&mut request);
         request["status"] = json!({"token": token, "expirationTimestamp": format_time(expires)});
         Ok(Answer::value(StatusCode::CREATED, &request))
     }
+
+    /// Credits whoever asks for a token with what it says about it.
+    fn token_managers(&self, call: &Call<'_>, request: &Value) -> Result<Managers, ApiError> {
+        let options = WriteOptions::read(call, "CreateOptions")?;
+        let node = Node::built_in(API_VERSION, "TokenRequest");
+        let now = self.now();
+        let manager = Manager {
+            name: &options.manager,
+            api_version: API_VERSION,
+            subresource: "token",
+            now: &now,
+            ignored: &FieldSet::default(),
+        };
+        let mut managers = Managers::default();
+        managers.update(&zero(&node), request, &node, manager);
+        Ok(managers)
+    }
+}
+
+/// A request that names an account must name the one of its path.
+fn check_identity(call: &Call<'_>, request: &Value) -> Result<(), ApiError> {
+    for (name, what, expected) in
+        [("name", "name", call.name()), ("namespace", "namespace", call.namespace())]
+    {
+        let given = &request["metadata"][name];
+        if given.as_str().is_some_and(|given| !given.is_empty() && given != expected) {
+            let rule = format!("must match the service account {what} if specified");
+            let error = FieldError::invalid(format!("metadata.{name}"), given, rule);
+            return Err(ApiError::invalid("authentication.k8s.io", "TokenRequest", call.name(), &[error]));
+        }
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use super::conversion::{served, stored};
 use super::decode::{self, check_name, conform, place, single_owners};
 use super::options::WriteOptions;
 use crate::admission::Write;
-use crate::apply::{Manager, Managers};
+use crate::apply::{Manager, Managers, can_be_owned};
 use crate::error::{ApiError, FieldError};
 use crate::kinds;
 use crate::server::Core;
@@ -109,7 +109,7 @@ impl Core {
 
     /// Reads the object a call names.
     pub(super) fn current(&self, call: &Call<'_>) -> Result<std::sync::Arc<StoredObject>, ApiError> {
-        self.find(call).ok_or_else(|| ApiError::not_found(&call.resource.name, call.name()))
+        self.find(call).ok_or_else(|| ApiError::not_found(&call.resource.qualified(), call.name()))
     }
 
     /// Changes an object into what `propose` makes of its present state, again when it changes meanwhile.
@@ -146,6 +146,7 @@ impl Core {
     ) -> Result<Bytes, Refusal> {
         let resource = &call.resource;
         let mut new = proposal.object;
+        let entries = old["metadata"]["managedFields"].as_array().map_or(0, Vec::len);
         let (before, managers) = self.credited(call, &mut old, &mut new, proposal.managers, scope, options);
         // Of a scaling, webhooks see the Scale and not the object behind it.
         let scaling = scope == Scope::Scale;
@@ -159,18 +160,23 @@ impl Core {
         keep_system_fields(&old, &mut new);
         let errors = kinds::validate(resource, &new, Some(&old), scope);
         if !errors.is_empty() {
-            return Err(ApiError::invalid(&resource.group, &resource.kind, call.name(), &errors).into());
+            return Err(
+                ApiError::invalid(resource.inner_group(), &resource.kind, call.name(), &errors).into()
+            );
         }
         self.check_escalation(call, &new, Some(&old))?;
         if scope == Scope::Main {
-            kinds::warnings(resource, &new).into_iter().for_each(|warning| call.session.warn(warning));
+            kinds::warnings(resource, &new, Some(&old))
+                .into_iter()
+                .for_each(|warning| call.session.warn(warning));
         }
         if !scaling {
             self.admit(call, &Write::of(call, "UPDATE", Some(&new), Some(&old))?)?;
         }
         // A change of nothing but times is none.
         let managers = if new == old && managers.same_fields(&before) { before.clone() } else { managers };
-        if new == old && managers == before {
+        // Entries that say the same twice are written once.
+        if new == old && managers == before && entries == before.len() {
             return Ok(self.rendered(call, current));
         }
         managers.put(&mut new);
@@ -207,6 +213,9 @@ impl Core {
             now: &now,
             ignored: &ignored,
         };
+        if resource.is_custom() && !can_be_owned(new, resource.schema()) {
+            return (before, Managers::default());
+        }
         managers.update(old, new, resource.schema(), manager);
         (before, managers)
     }
@@ -250,7 +259,7 @@ fn uid_conflict(call: &Call<'_>, wanted: &str, actual: &str) -> ApiError {
         call.resource.plural,
         call.name()
     );
-    ApiError::conflict(&call.resource.name, call.name(), why)
+    ApiError::conflict(&call.resource.qualified(), call.name(), why)
 }
 
 /// Checks the version a proposal was made from; a proposal without one takes the present version where that is allowed.
@@ -269,10 +278,15 @@ fn check_version(call: &Call<'_>, current: &StoredObject, new: &mut Value) -> Re
     if version == 0 {
         let rule = "must be specified for an update";
         let error = FieldError::invalid("metadata.resourceVersion", &json!(0), rule);
-        return Err(ApiError::invalid(&call.resource.group, &call.resource.plural, call.name(), &[error]));
+        return Err(ApiError::invalid(
+            call.resource.inner_group(),
+            &call.resource.plural,
+            call.name(),
+            &[error],
+        ));
     }
     if version != current.revision {
-        return Err(ApiError::modified(&call.resource.name, call.name()));
+        return Err(ApiError::modified(&call.resource.qualified(), call.name()));
     }
     Ok(())
 }
@@ -281,6 +295,7 @@ fn check_version(call: &Call<'_>, current: &StoredObject, new: &mut Value) -> Re
 fn keep_system_fields(old: &Value, new: &mut Value) {
     let Some(metadata) = new["metadata"].as_object_mut() else { return };
     let was = &old["metadata"];
+    metadata.remove("selfLink");
     if metadata.get("uid").and_then(Value::as_str).is_none_or(str::is_empty) {
         metadata.insert("uid".into(), was["uid"].clone());
     }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 use super::conversion::{served, served_bytes};
 use super::create::empty;
 use super::list_options::ListOptions;
-use super::read::{Selectors, parse_revision, too_old};
+use super::read::{Selectors, no_revision, too_old};
 use crate::error::ApiError;
 use crate::registry::Resource;
 use crate::server::Core;
@@ -47,8 +47,11 @@ struct Watch {
 impl Core {
     pub(crate) fn watch(self: &Arc<Self>, call: &Call<'_>) -> Result<Response<ResponseBody>, ApiError> {
         let selectors = Selectors::parse(call.query, &call.resource)?;
-        let asked = call.query.get("resourceVersion").map(parse_revision).transpose()?.unwrap_or(0);
         let initial_events = ListOptions::read(call.query, true)?.initial_events;
+        let asked = match call.query.get("resourceVersion") {
+            None => 0,
+            Some(text) => text.parse().map_err(|_| ApiError::unknown_failure(no_revision(text)))?,
+        };
         let initial = initial_events == Some(true);
         let timeout = call
             .query

@@ -204,14 +204,18 @@ pub(crate) enum Rendering {
 ///
 /// # Errors
 /// 406 when the client takes neither JSON nor anything.
-pub(crate) fn rendering(headers: &HeaderMap) -> Result<Rendering, ApiError> {
+pub(crate) fn rendering(headers: &HeaderMap, built_in: bool) -> Result<Rendering, ApiError> {
+    const OTHERS: [&str; 2] = ["application/yaml", "application/vnd.kubernetes.protobuf"];
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("*/*");
+    let mut known = !built_in;
     for choice in accept.split(',') {
         let mut parts = choice.split(';').map(str::trim);
         let media = parts.next().unwrap_or_default();
         if !matches!(media, "application/json" | "*/*" | "application/*" | "") {
+            known |= OTHERS.contains(&media);
             continue;
         }
+        known = true;
         let shape = parts.find_map(|parameter| parameter.strip_prefix("as="));
         match shape {
             None => return Ok(Rendering::Object),
@@ -220,7 +224,7 @@ pub(crate) fn rendering(headers: &HeaderMap) -> Result<Rendering, ApiError> {
             Some(_) => {}
         }
     }
-    Err(ApiError::not_acceptable())
+    Err(if known { ApiError::not_acceptable(built_in) } else { ApiError::no_representation() })
 }
 
 #[cfg(test)]
@@ -252,7 +256,7 @@ mod tests {
         let render = |accept: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, accept.parse().unwrap());
-            rendering(&headers)
+            rendering(&headers, true)
         };
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1,application/json";
         assert_eq!(render(kubectl), Ok(Rendering::Table));

@@ -16,7 +16,9 @@ async fn with_karpenter() -> World {
         let name = definition.meta().name.clone().unwrap();
         let apply = PatchParams::apply("test");
         let definition = serde_json::to_value(definition).unwrap();
-        let stored = api.patch(&name, &apply, &Patch::Apply(&definition)).await.unwrap();
+        api.patch(&name, &apply, &Patch::Apply(&definition)).await.unwrap();
+        // Names are accepted after the definition is there, as on the real server.
+        let stored = api.get(&name).await.unwrap();
         let conditions = stored.status.unwrap().conditions.unwrap();
         assert!(
             conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True")

@@ -29,6 +29,14 @@ pub(super) fn complete(resource: &str, object: &mut Value) {
                 template["kind"] = json!("PersistentVolumeClaim");
             }
         }
+        // The first range has a field of its own.
+        "nodes" => {
+            let spec = &mut object["spec"];
+            let first = spec["podCIDR"].as_str().is_some_and(|range| !range.is_empty());
+            if first && spec["podCIDRs"].as_array().is_none_or(Vec::is_empty) {
+                spec["podCIDRs"] = json!([spec["podCIDR"]]);
+            }
+        }
         "horizontalpodautoscalers.autoscaling" => autoscaler(&mut object["spec"]),
         _ => {}
     }

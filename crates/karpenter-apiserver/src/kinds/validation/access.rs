@@ -1,6 +1,6 @@
 //! Rules of roles and bindings.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::scheduling;
 use crate::error::FieldError;
@@ -25,7 +25,11 @@ pub(super) fn validate(resource: &str, object: &Place<'_, '_>, errors: &mut Erro
                 errors.push(selectors.required(rule));
             }
             for selector in selectors.items() {
+                let before = errors.0.len();
                 scheduling::label_selector(&selector, errors);
+                if errors.0.len() > before {
+                    errors.push(selector.invalid_value(&Value::Null, "invalid label selector."));
+                }
             }
         }
     }

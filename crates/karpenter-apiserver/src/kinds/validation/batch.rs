@@ -15,20 +15,20 @@ pub(super) fn job(job: &Place<'_, '_>, errors: &mut Errors) {
     let selector = spec.field("selector");
     if selector.is_set() {
         scheduling::label_selector(&selector, errors);
-        let labels = &spec.value["template"]["metadata"]["labels"];
-        if !LabelSelector::from_object(selector.value).matches_labels(labels) {
-            let path = format!("{}.template.metadata.labels", spec.path());
-            errors.push(FieldError::invalid(path, labels, "`selector` does not match template `labels`"));
-        }
     } else {
         errors.push(selector.required(""));
+    }
+    let labels = &spec.value["template"]["metadata"]["labels"];
+    if !selector.is_set() || !LabelSelector::from_object(selector.value).matches_labels(labels) {
+        let path = format!("{}.template.metadata.labels", spec.path());
+        errors.push(FieldError::invalid(path, labels, "`selector` does not match template `labels`"));
     }
 }
 
 /// A job that chooses its own pods carries the labels by which it does.
 fn generated_selector(job: &Place<'_, '_>, errors: &mut Errors) {
     let spec = job.field("spec");
-    if spec.field("manualSelector").flag() {
+    if spec.field("manualSelector").flag() || !spec.field("selector").is_set() {
         return;
     }
     let labels = &spec.value["template"]["metadata"]["labels"];
@@ -41,9 +41,11 @@ fn generated_selector(job: &Place<'_, '_>, errors: &mut Errors) {
             let text = expected.as_str().unwrap_or_default();
             match &labels[&key] {
                 Value::Null => {
+                    let path = format!("{path}[{key}]");
                     errors.push(FieldError::required(path, &format!("must be '{text}'")));
                 }
                 value if value != expected => {
+                    let path = format!("{path}[{key}]");
                     errors.push(FieldError::invalid(path, labels, format!("must be '{text}'")));
                 }
                 _ => {}
@@ -183,12 +185,14 @@ pub(super) fn job_update(new: &Value, old: &Value, errors: &mut Errors) {
     ] {
         errors.immutable(&now.field(name), &then.field(name));
     }
-    let indexed = new["spec"]["completionMode"] == "Indexed";
-    let elastic = indexed
-        && new["spec"]["completions"] == new["spec"]["parallelism"]
-        && old["spec"]["completions"] == old["spec"]["parallelism"];
-    if !elastic {
-        errors.immutable(&now.field("completions"), &then.field("completions"));
+    let completions = now.field("completions");
+    if new["spec"]["completionMode"] != "Indexed" {
+        errors.immutable(&completions, &then.field("completions"));
+    } else if completions.is_set()
+        && *completions.value != old["spec"]["completions"]
+        && *completions.value != new["spec"]["parallelism"]
+    {
+        errors.push(completions.invalid("can only be modified in tandem with spec.parallelism"));
     }
     if !is_suspended(old) {
         errors.immutable(&now.field("template"), &then.field("template"));

@@ -210,3 +210,26 @@ pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
         errors.push(FieldError::forbidden("spec.resources.requests.storage", rule));
     }
 }
+
+/// What a change of a volume may not touch.
+pub(super) fn volume_update(new: &Value, old: &Value, errors: &mut Errors) {
+    let sources = |volume: &Value| -> Vec<(String, Value)> {
+        let spec = volume["spec"].as_object().into_iter().flatten();
+        spec.filter(|(name, _)| SOURCES.contains(&name.as_str()))
+            .map(|(name, source)| (name.clone(), source.clone()))
+            .collect()
+    };
+    if sources(new) != sources(old) {
+        let rule = "spec.persistentvolumesource is immutable after creation";
+        errors.push(FieldError::forbidden("spec.persistentvolumesource", rule));
+    }
+    let at = |volume: &'_ Value, name: &str| volume["spec"].get(name).cloned().unwrap_or_default();
+    if at(new, "volumeMode") != at(old, "volumeMode") {
+        errors.push(FieldError::invalid("volumeMode", &at(new, "volumeMode"), "field is immutable"));
+    }
+    let before = at(old, "nodeAffinity");
+    if !before.is_null() && at(new, "nodeAffinity") != before {
+        let rule = "field is immutable, except for updating from beta label to GA";
+        errors.push(FieldError::invalid("nodeAffinity", &at(new, "nodeAffinity"), rule));
+    }
+}

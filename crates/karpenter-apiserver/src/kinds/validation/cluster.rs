@@ -1,9 +1,9 @@
 //! Rules of nodes, budgets, leases, priority classes, autoscalers, devices, and of statuses.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::scheduling::{self, TAINT_EFFECTS};
-use super::{resources, workload};
+use super::{autoscaler, resources, workload};
 use crate::error::FieldError;
 use crate::kinds::format;
 use crate::kinds::place::{Errors, Place};
@@ -13,7 +13,7 @@ pub(super) fn validate(resource: &str, object: &Place<'_, '_>, errors: &mut Erro
         "poddisruptionbudgets.policy" => disruption_budget(&object.field("spec"), errors),
         "priorityclasses.scheduling.k8s.io" => priority_class(object, errors),
         "leases.coordination.k8s.io" => lease(&object.field("spec"), errors),
-        "horizontalpodautoscalers.autoscaling" => autoscaler(&object.field("spec"), errors),
+        "horizontalpodautoscalers.autoscaling" => autoscaler::validate(&object.field("spec"), errors),
         _ => {}
     }
 }
@@ -127,33 +127,6 @@ fn lease(spec: &Place<'_, '_>, errors: &mut Errors) {
     errors.not_negative(&spec.field("leaseTransitions"));
 }
 
-fn autoscaler(spec: &Place<'_, '_>, errors: &mut Errors) {
-    let (min, max) = (spec.field("minReplicas"), spec.field("maxReplicas"));
-    if min.number().is_some_and(|number| number < 1) {
-        errors.push(min.invalid("must be greater than or equal to 1"));
-    }
-    let most = max.number().unwrap_or(0);
-    if most < 1 {
-        errors.push(max.invalid_value(&json!(most), "must be greater than 0"));
-    }
-    if min.number().is_some_and(|least| most < least) {
-        errors.push(max.invalid_value(&json!(most), "must be greater than or equal to `minReplicas`"));
-    }
-    let target = spec.field("scaleTargetRef");
-    let version = target.field("apiVersion");
-    if !version.text().is_empty() && !version.text().contains('/') && version.text() != "v1" {
-        errors.push(version.invalid("apiVersion must specify API group"));
-    }
-    for name in ["kind", "name"] {
-        let place = target.field(name);
-        if place.text().is_empty() {
-            errors.push(place.required(""));
-        } else {
-            errors.form(&place, format::path_segment(place.text()));
-        }
-    }
-}
-
 /// Checks what is written through the status subresource.
 pub(super) fn status(resource: &str, object: &Value, errors: &mut Errors) {
     let root = Place::root("", object);
@@ -218,6 +191,7 @@ pub(super) fn status(resource: &str, object: &Value, errors: &mut Errors) {
             );
         }
         "nodes" => node(&root, errors),
+        "services" => load_balancer(&status, object["spec"]["type"] == "LoadBalancer", errors),
         "resourcequotas" => {
             resources::quota(&status.field("hard"), errors);
             resources::quota(&status.field("used"), errors);
@@ -243,5 +217,13 @@ fn counts(status: &Place<'_, '_>, names: &[&str], errors: &mut Errors) {
     let (available, ready) = (status.field("availableReplicas"), status.field("readyReplicas"));
     if available.number().unwrap_or(0) > ready.number().unwrap_or(0) {
         errors.push(available.invalid("cannot be greater than readyReplicas"));
+    }
+}
+
+fn load_balancer(status: &Place<'_, '_>, balanced: bool, errors: &mut Errors) {
+    let outside = status.field("loadBalancer");
+    let ingress = outside.field("ingress");
+    if ingress.len() > 0 && !balanced {
+        errors.push(ingress.forbidden("may only be used when `spec.type` is 'LoadBalancer'"));
     }
 }

@@ -1,4 +1,7 @@
-//! Rules of ConfigMaps, Secrets, accounts, quotas, limits, endpoints and events.
+//! Rules of ConfigMaps, Secrets, accounts, quotas, limits and endpoints.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
@@ -20,7 +23,6 @@ pub(super) fn validate(resource: &str, object: &Place<'_, '_>, errors: &mut Erro
                 endpoint_subset(&subset, errors);
             }
         }
-        "events" => event(object, errors),
         _ => {}
     }
 }
@@ -133,14 +135,13 @@ fn limit_range(spec: &Place<'_, '_>, errors: &mut Errors) {
     let mut seen = Vec::new();
     for limit in spec.field("limits").items() {
         let kind = limit.field("type");
-        for rule in format::label_key(kind.text()) {
-            errors.push(kind.invalid_value(&json!(kind.text()), rule));
-        }
-        if !kind.text().contains('/') && !matches!(kind.text(), "Pod" | "Container" | "PersistentVolumeClaim")
-        {
+        let wrong = format::label_key(kind.text());
+        let standard = matches!(kind.text(), "Pod" | "Container" | "PersistentVolumeClaim");
+        if wrong.is_empty() && !kind.text().contains('/') && !standard {
             let rule = "must be a standard limit type or fully qualified";
             errors.push(kind.invalid_value(&json!(kind.text()), rule));
         }
+        errors.form(&kind, wrong);
         if seen.contains(&kind.text()) {
             errors.push(kind.duplicate());
         }
@@ -205,7 +206,9 @@ fn endpoint_subset(subset: &Place<'_, '_>, errors: &mut Errors) {
     }
     for list in [&ready, &waiting] {
         for address in list.items() {
-            pod::ip_address(&address.field("ip"), errors);
+            let ip = address.field("ip");
+            pod::ip_address(&ip, errors);
+            endpoint_address(&ip, errors);
             let name = address.field("hostname");
             if !name.text().is_empty() {
                 errors.form(&name, format::dns_label(name.text()));
@@ -232,14 +235,35 @@ fn endpoint_subset(subset: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-fn event(event: &Place<'_, '_>, errors: &mut Errors) {
-    let namespace = &event.value["metadata"]["namespace"];
-    let name = if event.field("regarding").is_set() { "regarding" } else { "involvedObject" };
-    let involved = event.field(name);
-    let about = involved.field("namespace");
-    let expected = if about.text().is_empty() { "default" } else { about.text() };
-    if namespace != expected && !(about.text().is_empty() && namespace == "default") {
-        let rule = "does not match event.namespace";
-        errors.push(about.invalid_value(&json!(about.text()), rule));
+/// Checks that an address can be that of a pod.
+fn endpoint_address(place: &Place<'_, '_>, errors: &mut Errors) {
+    let Ok(address) = place.text().parse::<IpAddr>() else {
+        errors.push(place.invalid_value(&json!(place.text()), "must be a valid IP address"));
+        return;
+    };
+    let (link_local, multicast) = match address {
+        IpAddr::V4(address) => (address.is_link_local(), address.octets()[..3] == [224, 0, 0]),
+        IpAddr::V6(address) => (address.is_unicast_link_local(), address.segments()[0] & 0xff0f == 0xff02),
+    };
+    for (wrong, rule) in [
+        (address.is_unspecified(), format!("may not be unspecified ({})", place.text())),
+        (address.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned()),
+        (link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned()),
+        (multicast, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned()),
+    ] {
+        if wrong {
+            errors.push(place.invalid(rule));
+        }
+    }
+}
+
+/// The scopes of a quota stay.
+pub(super) fn quota_update(new: &Value, old: &Value, errors: &mut Errors) {
+    let set = |quota: &Value| -> BTreeSet<String> {
+        let scopes = quota["spec"]["scopes"].as_array().into_iter().flatten();
+        scopes.filter_map(|scope| scope.as_str().map(str::to_owned)).collect()
+    };
+    if set(new) != set(old) {
+        errors.push(FieldError::invalid("spec.scopes", &new["spec"]["scopes"], "field is immutable"));
     }
 }

@@ -4,11 +4,13 @@
 //! runs is a pod.
 
 mod access;
+mod autoscaler;
 mod batch;
 mod claim;
 mod cluster;
 mod configuration;
 mod container;
+mod event;
 mod network;
 mod pod;
 mod probe;
@@ -48,16 +50,21 @@ pub(super) fn validate(
         "replicasets.apps" => workload::replica_set(&root, errors),
         "replicationcontrollers" => workload::replication_controller(&root, errors),
         "daemonsets.apps" => workload::daemon_set(&root, errors),
-        "statefulsets.apps" => workload::stateful_set(&root, errors),
-        "controllerrevisions.apps" => workload_revision(&root, errors),
+        "statefulsets.apps" => workload::stateful_set(&root, old.is_none(), errors),
+        "controllerrevisions.apps" => workload_revision(&root, old.is_none(), errors),
         "jobs.batch" => batch::job(&root, errors),
         "cronjobs.batch" => batch::cron_job(&root, old, errors),
         "persistentvolumes" => claim::volume(&root, errors),
         "persistentvolumeclaims" => claim::spec(&root.field("spec"), errors),
         "nodes" => cluster::node(&root, errors),
         "services" => network::service(&root, errors),
-        "configmaps" | "secrets" | "serviceaccounts" | "resourcequotas" | "limitranges" | "endpoints"
-        | "events" => {
+        "events" => {
+            event::validate(object, errors);
+            if old.is_none() {
+                event::create(object, errors);
+            }
+        }
+        "configmaps" | "secrets" | "serviceaccounts" | "resourcequotas" | "limitranges" | "endpoints" => {
             configuration::validate(resource, &root, errors);
         }
         DEFINITIONS => errors.add(crd::check(object)),
@@ -73,10 +80,12 @@ pub(super) fn validate(
     }
 }
 
-fn workload_revision(revision: &Place<'_, '_>, errors: &mut Errors) {
+fn workload_revision(revision: &Place<'_, '_>, new: bool, errors: &mut Errors) {
     let data = revision.field("data");
-    if !data.is_set() {
+    if new && !data.is_set() {
         errors.push(data.required("data is mandatory"));
+    } else if new && !data.value.is_object() {
+        errors.push(data.required("data must be a valid JSON object"));
     }
     errors.not_negative(&revision.field("revision"));
 }
@@ -88,6 +97,7 @@ const IMMUTABLE: &[(&str, &[&str])] = &[
     ("daemonsets.apps", &["spec.selector"]),
     ("priorityclasses.scheduling.k8s.io", &["preemptionPolicy"]),
     ("volumeattachments.storage.k8s.io", &["spec"]),
+    ("storageclasses.storage.k8s.io", &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"]),
     ("csistoragecapacities.storage.k8s.io", &["nodeTopology", "storageClassName"]),
     ("endpointslices.discovery.k8s.io", &["addressType"]),
     ("resourceclaims.resource.k8s.io", &["spec"]),
@@ -115,7 +125,15 @@ fn update(resource: &str, new: &Value, old: &Value, errors: &mut Errors) {
         "nodes" => cluster::node_update(new, old, errors),
         "secrets" | "configmaps" => configuration::update(resource, new, old, errors),
         "services" => network::service_update(new, old, errors),
-        "storageclasses.storage.k8s.io" => storage::class_update(new, old, errors),
+        "csinodes.storage.k8s.io" => storage::node_update(new, old, errors),
+        "csidrivers.storage.k8s.io" => storage::driver_update(new, old, errors),
+        "persistentvolumes" => claim::volume_update(new, old, errors),
+        "events" => event::update(new, old, errors),
+        "resourcequotas" => configuration::quota_update(new, old, errors),
+        "ingressclasses.networking.k8s.io" => {
+            let (now, then) = (after.field("spec"), before.field("spec"));
+            errors.immutable(&now.field("controller"), &then.field("controller"));
+        }
         "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io"
             if old["roleRef"] != new["roleRef"] =>
         {

@@ -48,7 +48,7 @@ pub(super) fn service(service: &Place<'_, '_>, errors: &mut Errors) {
         "ExternalName" => external_name(&spec, errors),
         _ => {}
     }
-    service_ports(&ports, errors);
+    service_ports(&ports, kind.text(), errors);
     metadata::labels(&spec.field("selector"), errors);
     let affinity = spec.field("sessionAffinity");
     errors.one_of(&affinity, &["ClientIP", "None"]);
@@ -88,7 +88,7 @@ fn external_name(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-fn service_ports(ports: &Place<'_, '_>, errors: &mut Errors) {
+fn service_ports(ports: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     let several = ports.len() > 1;
     let mut names: Vec<&str> = Vec::new();
     let mut numbers: Vec<(i64, &str)> = Vec::new();
@@ -118,6 +118,10 @@ fn service_ports(ports: &Place<'_, '_>, errors: &mut Errors) {
             errors.push(FieldError::duplicate(port.path(), port.value));
         }
         numbers.push(identity);
+        let node_port = port.field("nodePort");
+        if kind == "ClusterIP" && node_port.number().unwrap_or(0) != 0 {
+            errors.push(node_port.forbidden("may not be used when `type` is 'ClusterIP'"));
+        }
         let application = port.field("appProtocol");
         if application.is_set() {
             errors.form(&application, format::label_key(application.text()));
@@ -401,7 +405,7 @@ fn ingress_class(spec: &Place<'_, '_>, errors: &mut Errors) {
     for name in ["kind", "name"] {
         let place = parameters.field(name);
         if place.text().is_empty() {
-            errors.push(place.required(&format!("{name} is required")));
+            errors.push(place.required(""));
         } else {
             errors.form(&place, format::path_segment(place.text()));
         }

@@ -11,9 +11,11 @@ use crate::kinds::{format, metadata};
 
 /// Checks a pod template: labels, annotations and spec.
 pub(super) fn template(template: &Place<'_, '_>, errors: &mut Errors) {
-    let metadata_place = template.field("metadata");
-    metadata::labels(&metadata_place.field("labels"), errors);
-    metadata::annotations(&metadata_place.field("annotations"), errors);
+    // Kubernetes names the labels as if they stood in the template itself.
+    let path = template.path();
+    let inner = Place::root(&path, &template.value["metadata"]);
+    metadata::labels(&inner.field("labels"), errors);
+    metadata::annotations(&inner.field("annotations"), errors);
     spec(&template.field("spec"), "", false, errors);
 }
 
@@ -55,12 +57,21 @@ pub(super) fn spec(spec: &Place<'_, '_>, name: &str, is_pod: bool, errors: &mut 
     if preemption.is_set() {
         errors.one_of(&preemption, &["PreemptLowerPriority", "Never"]);
     }
-    for (name, amount) in spec.field("overhead").entries() {
-        super::resources::amount(&amount, name, errors);
-    }
+    let overhead = spec.field("overhead");
+    super::resources::of_overhead(&overhead, errors);
     let os = spec.field("os");
-    if os.is_set() {
-        errors.one_of(&os.field("name"), &["linux", "windows"]);
+    let name = os.field("name");
+    if os.is_set() && name.text().is_empty() {
+        errors.push(name.required(""));
+    } else if os.is_set() && !matches!(name.text(), "linux" | "windows") {
+        errors.push(FieldError::unsupported(os.path(), name.value, &["linux", "windows"]));
+    }
+    if spec.value["hostUsers"] == false {
+        for (name, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+            if spec.field(name).flag() {
+                errors.push(spec.field(shown).forbidden("when `hostUsers` is false"));
+            }
+        }
     }
 }
 

@@ -110,6 +110,16 @@ pub(super) fn amount(place: &Place<'_, '_>, name: &str, errors: &mut Errors) {
     }
 }
 
+/// Checks what a pod needs beside its containers, as if they were limits.
+pub(super) fn of_overhead(overhead: &Place<'_, '_>, errors: &mut Errors) {
+    let path = format!("{}.limits", overhead.path());
+    let limits = Place::root(&path, overhead.value);
+    for (name, limit) in limits.entries() {
+        container_resource_name(&limit, name, errors);
+        amount(&limit, name, errors);
+    }
+}
+
 /// Checks the requests and limits of a container.
 pub(super) fn of_container(resources: &Place<'_, '_>, errors: &mut Errors) {
     let (limits, requests) = (resources.field("limits"), resources.field("requests"));
@@ -149,7 +159,8 @@ pub(super) fn of_container(resources: &Place<'_, '_>, errors: &mut Errors) {
 /// Checks a list of resources such as a quota's.
 pub(super) fn quota(list: &Place<'_, '_>, errors: &mut Errors) {
     for (name, value) in list.entries() {
-        if resource_name(&value, name, errors) && !name.contains('/') && !is_quota_standard(name) {
+        resource_name(&value, name, errors);
+        if !name.contains('/') && !is_quota_standard(name) {
             errors.push(value.invalid_value(&json!(name), "must be a standard resource for quota"));
         }
         amount(&value, name, errors);

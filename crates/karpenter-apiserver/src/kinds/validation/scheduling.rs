@@ -179,13 +179,11 @@ pub(super) fn spread_constraints(list: &Place<'_, '_>, errors: &mut Errors) {
     for (index, constraint) in list.items().enumerate() {
         let skew = constraint.field("maxSkew");
         if skew.number().unwrap_or(0) <= 0 {
-            errors.push(skew.invalid_value(&json!(skew.number().unwrap_or(0)), "must be greater than 0"));
+            errors.push(skew.invalid_value(&json!(skew.number().unwrap_or(0)), "must be greater than zero"));
         }
         let key = constraint.field("topologyKey");
         if key.text().is_empty() {
             errors.push(key.required("can not be empty"));
-        } else {
-            errors.form(&key, format::label_key(key.text()));
         }
         let action = constraint.field("whenUnsatisfiable");
         if !matches!(action.text(), "DoNotSchedule" | "ScheduleAnyway") {
@@ -201,7 +199,7 @@ pub(super) fn spread_constraints(list: &Place<'_, '_>, errors: &mut Errors) {
         }
         let domains = constraint.field("minDomains");
         if domains.number().is_some_and(|number| number <= 0) {
-            errors.push(domains.invalid("must be greater than 0"));
+            errors.push(domains.invalid("must be greater than zero"));
         }
         if domains.is_set() && action.text() != "DoNotSchedule" {
             let rule = "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway";
@@ -209,7 +207,7 @@ pub(super) fn spread_constraints(list: &Place<'_, '_>, errors: &mut Errors) {
             errors.push(domains.invalid(rule));
         }
         for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            errors.one_of_or_none(&constraint.field(name), &["Ignore", "Honor"]);
+            errors.one_of_or_none(&constraint.field(name), &["Honor", "Ignore"]);
         }
         match_label_keys(&constraint, errors);
         label_selector(&constraint.field("labelSelector"), errors);

@@ -1,5 +1,7 @@
 //! Rules of the kinds around storage.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
 use super::resources::quantity;
@@ -46,35 +48,69 @@ fn class(class: &Place<'_, '_>, errors: &mut Errors) {
     } else {
         errors.push(mode.required(""));
     }
-    for term in class.field("allowedTopologies").items() {
+    topologies(&class.field("allowedTopologies"), errors);
+}
+
+fn topologies(terms: &Place<'_, '_>, errors: &mut Errors) {
+    // A term that says nothing is the same as none, and there is always none.
+    let mut seen = vec![BTreeMap::new()];
+    for term in terms.items() {
+        let mut said: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for expression in term.field("matchLabelExpressions").items() {
             let values = expression.field("values");
             if values.len() == 0 {
                 errors.push(values.required(""));
             }
-            let mut seen = Vec::new();
+            let mut known = BTreeSet::new();
             for value in values.items() {
                 errors.form(&value, format::label_value(value.text()));
-                if seen.contains(&value.text()) {
+                if !known.insert(value.text()) {
                     errors.push(value.duplicate());
                 }
-                seen.push(value.text());
             }
             let key = expression.field("key");
             errors.form(&key, format::label_key(key.text()));
+            if said.insert(key.text(), known).is_some() {
+                errors.push(key.duplicate());
+            }
+        }
+        if seen.contains(&said) {
+            let place = term.field("matchLabelExpressions");
+            errors.push(FieldError::duplicate(place.path(), &json!("")));
+        }
+        seen.push(said);
+    }
+}
+
+/// What a change of a node's drivers may not touch.
+pub(super) fn node_update(new: &Value, old: &Value, errors: &mut Errors) {
+    let drivers = |node: &Value| {
+        let mut drivers = node["spec"]["drivers"].as_array().cloned().unwrap_or_default();
+        drivers
+            .iter_mut()
+            .filter_map(Value::as_object_mut)
+            .for_each(|driver| drop(driver.remove("allocatable")));
+        drivers
+    };
+    for before in drivers(old) {
+        for after in drivers(new).into_iter().filter(|after| after["name"] == before["name"]) {
+            if after != before {
+                errors.push(FieldError::invalid("spec.drivers", &after, "field is immutable"));
+            }
         }
     }
 }
 
-pub(super) fn class_update(new: &Value, old: &Value, errors: &mut Errors) {
-    for name in ["parameters", "provisioner", "reclaimPolicy"] {
-        if old.get(name) != new.get(name) {
-            let rule = format!("updates to {name} are forbidden.");
-            errors.push(FieldError::forbidden(name, &rule));
+/// What a change of a driver may not touch.
+pub(super) fn driver_update(new: &Value, old: &Value, errors: &mut Errors) {
+    for (name, place) in
+        [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")]
+    {
+        if new["spec"].get(name) != old["spec"].get(name) {
+            let value = new["spec"].get(name).unwrap_or(&Value::Null);
+            errors.push(FieldError::invalid(format!("spec.{place}"), value, "field is immutable"));
         }
     }
-    let (after, before) = (Place::root("", new), Place::root("", old));
-    errors.immutable(&after.field("volumeBindingMode"), &before.field("volumeBindingMode"));
 }
 
 fn attachment(spec: &Place<'_, '_>, errors: &mut Errors) {
@@ -126,17 +162,17 @@ fn node(spec: &Place<'_, '_>, errors: &mut Errors) {
         let count = driver.field("allocatable");
         errors.not_negative(&count.field("count"));
         let mut keys = Vec::new();
-        let list = driver.field("topologyKeys");
-        for key in list.items() {
+        // Kubernetes names the driver and not the list.
+        for key in driver.field("topologyKeys").items() {
             if key.text().is_empty() {
-                errors.push(list.required(""));
+                errors.push(driver.required(""));
             }
             if keys.contains(&key.text()) {
-                errors.push(FieldError::duplicate(list.path(), key.value));
+                errors.push(FieldError::duplicate(driver.path(), key.value));
             }
             keys.push(key.text());
             for rule in format::label_key(key.text()) {
-                errors.push(list.invalid_value(key.value, rule));
+                errors.push(driver.invalid_value(key.value, rule));
             }
         }
         if names.contains(&name.text()) {
@@ -151,7 +187,7 @@ fn driver(spec: &Place<'_, '_>, errors: &mut Errors) {
     for mode in spec.field("volumeLifecycleModes").items() {
         if !matches!(mode.text(), "Persistent" | "Ephemeral") {
             let path = spec.field("volumeLifecycleModes").path();
-            errors.push(FieldError::unsupported(path, mode.value, &["Ephemeral", "Persistent"]));
+            errors.push(FieldError::unsupported(path, mode.value, &["Persistent", "Ephemeral"]));
         }
     }
 }
@@ -159,11 +195,9 @@ fn driver(spec: &Place<'_, '_>, errors: &mut Errors) {
 fn capacity(object: &Place<'_, '_>, errors: &mut Errors) {
     let class = object.field("storageClassName");
     errors.form(&class, format::dns_subdomain(class.text()));
-    for name in ["capacity", "maximumVolumeSize"] {
-        let amount = object.field(name);
-        if amount.is_set() && quantity(amount.value).is_negative() {
-            errors.push(amount.invalid("must be greater than or equal to 0"));
-        }
+    let amount = object.field("capacity");
+    if amount.is_set() && quantity(amount.value).is_negative() {
+        errors.push(amount.invalid("must be greater than or equal to 0"));
     }
     scheduling::label_selector(&object.field("nodeTopology"), errors);
 }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{pod, scheduling};
+use super::{claim, pod, scheduling};
 use crate::error::FieldError;
+use crate::kinds::format;
 use crate::kinds::place::{Errors, Place};
-use crate::kinds::{format, metadata};
 use crate::selector::LabelSelector;
 
 /// Checks a number or a share that is not negative.
@@ -36,15 +36,11 @@ pub(super) fn deployment(object: &Place<'_, '_>, errors: &mut Errors) {
     let spec = object.field("spec");
     errors.not_negative(&spec.field("replicas"));
     let selector = spec.field("selector");
-    if selector.is_set() {
-        scheduling::label_selector(&selector, errors);
-        if is_empty_selector(selector.value) {
-            errors.push(selector.invalid("empty selector is invalid for deployment"));
-        }
+    if pod_selector(&selector, "deployment", errors) {
+        selected_template(&spec, &selector, errors);
     } else {
-        errors.push(selector.required(""));
+        errors.push(selector.invalid("invalid label selector"));
     }
-    selected_template(&spec, &selector, errors);
     let strategy = spec.field("strategy");
     deployment_strategy(&strategy, errors);
     let ready = spec.field("minReadySeconds");
@@ -75,7 +71,7 @@ fn deployment_strategy(strategy: &Place<'_, '_>, errors: &mut Errors) {
                 errors.push(rolling.required("this should be defaulted and never be nil"));
             }
         }
-        _ => errors.push(strategy.field("type").unsupported(&["Recreate", "RollingUpdate"])),
+        _ => errors.push(strategy.unsupported(&["Recreate", "RollingUpdate"])),
     }
 }
 
@@ -87,6 +83,21 @@ fn rolling_update(rolling: &Place<'_, '_>, errors: &mut Errors) {
         errors.push(unavailable.invalid("may not be 0 when `maxSurge` is 0"));
     }
     above_everything(&unavailable, errors);
+}
+
+/// Checks the selector of a kind that makes pods, and returns whether it can be used.
+fn pod_selector(selector: &Place<'_, '_>, kind: &str, errors: &mut Errors) -> bool {
+    if !selector.is_set() {
+        errors.push(selector.required(""));
+        return true;
+    }
+    let before = errors.0.len();
+    scheduling::label_selector(selector, errors);
+    let usable = errors.0.len() == before;
+    if is_empty_selector(selector.value) {
+        errors.push(selector.invalid(format!("empty selector is invalid for {kind}")));
+    }
+    usable
 }
 
 fn is_empty_selector(selector: &Value) -> bool {
@@ -131,15 +142,11 @@ pub(super) fn replica_set(object: &Place<'_, '_>, errors: &mut Errors) {
     errors.not_negative(&spec.field("replicas"));
     errors.not_negative(&spec.field("minReadySeconds"));
     let selector = spec.field("selector");
-    if selector.is_set() {
-        scheduling::label_selector(&selector, errors);
-        if is_empty_selector(selector.value) {
-            errors.push(selector.invalid("empty selector is invalid for deployment"));
-        }
+    if pod_selector(&selector, "deployment", errors) {
+        selected_template(&spec, &selector, errors);
     } else {
-        errors.push(selector.required(""));
+        errors.push(selector.invalid("invalid label selector"));
     }
-    selected_template(&spec, &selector, errors);
 }
 
 pub(super) fn replication_controller(object: &Place<'_, '_>, errors: &mut Errors) {
@@ -176,15 +183,17 @@ pub(super) fn replication_controller(object: &Place<'_, '_>, errors: &mut Errors
 pub(super) fn daemon_set(object: &Place<'_, '_>, errors: &mut Errors) {
     let spec = object.field("spec");
     let selector = spec.field("selector");
+    let before = errors.0.len();
     scheduling::label_selector(&selector, errors);
+    let usable = errors.0.len() == before;
     let template = spec.field("template");
     let labels = &template.value["metadata"]["labels"];
-    if selector.is_set() && !is_empty_selector(selector.value) {
-        if !LabelSelector::from_object(selector.value).matches_labels(labels) {
-            let path = format!("{}.metadata.labels", template.path());
-            errors.push(FieldError::invalid(path, labels, "`selector` does not match template `labels`"));
-        }
-    } else if selector.is_set() {
+    let chosen = selector.is_set() && LabelSelector::from_object(selector.value).matches_labels(labels);
+    if usable && !chosen {
+        let path = format!("{}.metadata.labels", template.path());
+        errors.push(FieldError::invalid(path, labels, "`selector` does not match template `labels`"));
+    }
+    if selector.is_set() && is_empty_selector(selector.value) {
         errors.push(selector.invalid("empty selector is invalid for daemonset"));
     }
     pod::template(&template, errors);
@@ -228,9 +237,12 @@ fn daemon_set_strategy(strategy: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn stateful_set(object: &Place<'_, '_>, errors: &mut Errors) {
+pub(super) fn stateful_set(object: &Place<'_, '_>, new: bool, errors: &mut Errors) {
     let spec = object.field("spec");
-    errors.one_of(&spec.field("podManagementPolicy"), &["OrderedReady", "Parallel"]);
+    let management = spec.field("podManagementPolicy");
+    if !matches!(management.text(), "" | "OrderedReady" | "Parallel") {
+        errors.push(management.invalid("must be 'OrderedReady' or 'Parallel'"));
+    }
     stateful_strategy(&spec.field("updateStrategy"), errors);
     let retention = spec.field("persistentVolumeClaimRetentionPolicy");
     for name in ["whenDeleted", "whenScaled"] {
@@ -239,27 +251,39 @@ pub(super) fn stateful_set(object: &Place<'_, '_>, errors: &mut Errors) {
             errors.push(policy.unsupported(&["Retain", "Delete"]));
         }
     }
+    if new {
+        let claims = spec.field("volumeClaimTemplates");
+        for claim in claims.items() {
+            claim::spec(&claim.field("spec"), errors);
+        }
+        let service = spec.field("serviceName");
+        if !service.text().is_empty() {
+            errors.form(&service, format::dns_label(service.text()));
+        }
+    }
     for name in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
         errors.not_negative(&spec.field(name));
     }
     errors.not_negative(&spec.field("ordinals").field("start"));
     let selector = spec.field("selector");
-    if selector.is_set() {
-        scheduling::label_selector(&selector, errors);
-        if is_empty_selector(selector.value) {
-            errors.push(selector.invalid("empty selector is invalid for statefulset"));
-        }
-    } else {
-        errors.push(selector.required(""));
-    }
     let template = spec.field("template");
-    let labels = &template.value["metadata"]["labels"];
-    let chosen = selector.is_set() && LabelSelector::from_object(selector.value).matches_labels(labels);
-    if !chosen {
-        let path = format!("{}.metadata.labels", template.path());
-        errors.push(FieldError::invalid(path, labels, "`selector` does not match template `labels`"));
+    if pod_selector(&selector, "statefulset", errors) {
+        let labels = &template.value["metadata"]["labels"];
+        let agrees = selector.is_set()
+            && (is_empty_selector(selector.value)
+                || LabelSelector::from_object(selector.value).matches_labels(labels));
+        if !agrees {
+            let path = format!("{}.metadata.labels", template.path());
+            errors.push(FieldError::invalid(path, labels, "`selector` does not match template `labels`"));
+        }
+        stateful_template(&template, &spec, errors);
+    } else {
+        errors.push(FieldError::new(
+            "FieldValueInvalid",
+            selector.path(),
+            format!("Invalid value: {}", selector.value),
+        ));
     }
-    stateful_template(&template, &spec, errors);
     let policy = template.field("spec").field("restartPolicy").text().to_owned();
     if policy != "Always" {
         let spec = template.field("spec");
@@ -278,8 +302,15 @@ fn stateful_template(template: &Place<'_, '_>, spec: &Place<'_, '_>, errors: &mu
     let claims: Vec<Value> = spec
         .field("volumeClaimTemplates")
         .items()
-        .map(|claim| json!({"name": claim.value["metadata"]["name"], "persistentVolumeClaim": {"claimName": "claim"}}))
-        .collect();
+        .map(|claim| {
+            let name = &claim.value["metadata"]["name"];
+            json!({"name": name, "persistentVolumeClaim": {"claimName": name}})
+        })
+        .fold(Vec::new(), |mut claims, claim| {
+            claims.retain(|other: &Value| other["name"] != claim["name"]);
+            claims.push(claim);
+            claims
+        });
     let names: Vec<&Value> = claims.iter().map(|claim| &claim["name"]).collect();
     let own = completed["spec"]["volumes"].as_array().cloned().unwrap_or_default();
     let mut volumes: Vec<Value> =
@@ -290,10 +321,7 @@ fn stateful_template(template: &Place<'_, '_>, spec: &Place<'_, '_>, errors: &mu
     }
     let path = template.path();
     let place = Place::root(&path, &completed);
-    let metadata_place = place.field("metadata");
-    metadata::labels(&metadata_place.field("labels"), errors);
-    metadata::annotations(&metadata_place.field("annotations"), errors);
-    pod::spec(&place.field("spec"), "", false, errors);
+    pod::template(&place, errors);
 }
 
 fn stateful_strategy(strategy: &Place<'_, '_>, errors: &mut Errors) {
