@@ -3,6 +3,7 @@
 //! Start at [`Task`]; each task is one module. Anything heavy (the `karpenter` binary, the benchmarks) is run as a
 //! child through cargo, so that `cargo xtask` itself compiles in seconds.
 
+mod conformance;
 mod control_plane;
 mod deny;
 mod depcheck;
@@ -59,6 +60,8 @@ enum Task {
     SchedulerConformance(scheduler_conformance::Wish),
     /// Run the end-to-end scenarios of the controller on the embedded cluster or on a real control plane
     E2e(end_to_end::Wish),
+    /// Send the same requests to our API server and to the real one and compare the answers
+    Conformance(conformance::Conformance),
     /// Measure our API server and the real one side by side
     ApiserverFigures(figures::Figures),
     /// Run the benchmarks; `cargo xtask bench --help` lists their options
@@ -92,6 +95,7 @@ fn run(task: Task) -> Result<bool> {
         Task::ControlPlane(task) => control_plane::run(&workspace, &task),
         Task::SchedulerConformance(wish) => Ok(scheduler_conformance::run(&workspace, &wish)?.good),
         Task::E2e(wish) => Ok(end_to_end::run(&workspace, &wish)?.good),
+        Task::Conformance(wish) => conformance::run(&workspace, &wish),
         Task::ApiserverFigures(wish) => figures::run(&workspace, &wish),
         Task::Bench { arguments } => {
             let mut command =

@@ -9,7 +9,9 @@ use anyhow::Result;
 use crate::end_to_end::{self, Plane};
 use crate::parts::{Cases, Outcome, Parts};
 use crate::workspace::Workspace;
-use crate::{deny, depcheck, generated, informer, process, scheduler_conformance, sessions, tidy};
+use crate::{
+    conformance, deny, depcheck, generated, informer, process, scheduler_conformance, sessions, tidy,
+};
 
 /// Property-test cases per property in the long run; the default is a few hundred.
 const LONG_PROPTEST_CASES: &str = "4096";
@@ -34,6 +36,7 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> bool {
     lint_parts(workspace, &mut parts);
     parts.run("tests", || cargo_test(&mut test_command(workspace)));
     parts.run("client sessions", || sessions::run(workspace));
+    parts.run("API server conformance", || conformance::check(workspace));
     parts.run("generated files", || Ok(generated::run(workspace, true)?.into()));
     parts.run("client-go informer", || informer::check(workspace, if all { LONG_TROUBLES } else { 1 }));
     parts.run("scheduler against kube-scheduler", || {

@@ -19,6 +19,9 @@ pub(crate) struct Accepted {
     pub(crate) ours: String,
     #[serde(default = "anything")]
     pub(crate) real: String,
+    /// Whether the servers are no longer in the same state, so that nothing after this can be compared.
+    #[serde(default)]
+    pub(crate) ends: bool,
     /// Why it stays.
     pub(crate) reason: String,
 }

@@ -2,6 +2,7 @@
 
 mod applies;
 mod bad_requests;
+mod cases;
 mod creates;
 mod custom;
 mod deletes;
@@ -58,6 +59,11 @@ impl Library {
     }
 }
 
+pub(crate) use cases::scripts as cases;
+
+/// The family that is not written by chance.
+pub(crate) const CASES: &str = "cases";
+
 type Family = fn(&Library, &mut Script);
 
 /// Name, weight and function of every family.
@@ -103,5 +109,5 @@ pub(crate) fn script(library: &Library, seed: u64, number: u64, prefix: &str, on
 
 /// The names of all families.
 pub(crate) fn names() -> Vec<&'static str> {
-    FAMILIES.iter().map(|(name, ..)| *name).collect()
+    FAMILIES.iter().map(|(name, ..)| *name).chain([CASES]).collect()
 }

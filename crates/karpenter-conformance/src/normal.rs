@@ -42,7 +42,9 @@ impl Normalizer {
         let base = body["metadata"]["generateName"].as_str().unwrap_or_default();
         let name = answer.body["metadata"]["name"].as_str().unwrap_or_default();
         let given = body["metadata"]["name"].as_str().unwrap_or_default();
-        if answer.code == 201 && !base.is_empty() && given.is_empty() && name.starts_with(base) {
+        let refused = answer.body["details"]["name"].as_str().unwrap_or_default();
+        let name = if answer.code == 201 { name } else { refused };
+        if !base.is_empty() && given.is_empty() && name.len() > base.len() && name.starts_with(base) {
             self.generated.push(name.to_owned());
         }
     }
@@ -127,7 +129,14 @@ impl Normalizer {
             result = result.replace(name, &format!("<generated {index}>"));
         }
         result = canonical_values(&result);
-        for mark in ["object meta: ", "resource version: ", "current: ", "in precondition: ", "in record ("] {
+        for mark in [
+            "object meta: ",
+            "resource version: ",
+            "current: ",
+            "in precondition: ",
+            "in the precondition (",
+            "in record (",
+        ] {
             result = without_number(&result, mark);
         }
         result

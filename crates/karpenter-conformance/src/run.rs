@@ -27,101 +27,149 @@ struct Report {
     accepted: BTreeMap<String, usize>,
     different: usize,
     /// Scripts that differ, by what the first difference looks like.
-    groups: BTreeMap<String, Vec<u64>>,
+    groups: BTreeMap<String, Vec<String>>,
 }
 
+/// A run on two servers.
+struct Run<'r> {
+    arguments: &'r Arguments,
+    ours: &'r Side,
+    real: &'r Side,
+    accepted: Vec<Accepted>,
+    days: Vec<String>,
+    report: Report,
+}
+
+/// Runs the scripts that the arguments ask for and prints what differs; `false` when something does.
 pub(crate) async fn run(arguments: &Arguments, ours: &Side, real: &Side) -> Result<bool> {
-    let library = Library::read()?;
-    let accepted = accepted::read()?;
-    let days = days().context("reading the clock")?;
-    let mut report = Report::default();
-    let mut number = arguments.script.unwrap_or(0);
-    while report.requests < arguments.requests {
-        let script = families::script(
-            &library,
-            arguments.seed,
-            number,
-            &arguments.prefix,
-            arguments.family.as_deref(),
-        );
-        one(arguments, ours, real, &script, number, &accepted, &days, &mut report)
-            .await
-            .with_context(|| format!("script {number} of seed {} ({})", arguments.seed, script.family))?;
-        report.scripts += 1;
-        if arguments.script.is_some() {
-            break;
-        }
-        number += 1;
-    }
-    let mut groups: Vec<_> = report.groups.iter().collect();
-    groups.sort_by_key(|(_, scripts)| std::cmp::Reverse(scripts.len()));
-    if !groups.is_empty() {
-        println!("\nscripts with a difference, by what differs first:");
-    }
-    for (group, scripts) in groups {
-        let some: Vec<String> = scripts.iter().take(5).map(u64::to_string).collect();
-        println!("{:>5}  {group}  [{}]", scripts.len(), some.join(" "));
-    }
-    for (reason, count) in &report.accepted {
-        println!("accepted {count} times: {reason}");
-    }
-    println!(
-        "\nseed {}: {} requests in {} scripts, {} scripts differ",
-        arguments.seed, report.requests, report.scripts, report.different
-    );
-    Ok(report.different == 0)
+    let (accepted, days) = (accepted::read()?, days().context("reading the clock")?);
+    let mut run = Run { arguments, ours, real, accepted, days, report: Report::default() };
+    run.cases().await?;
+    run.chance().await?;
+    run.print();
+    Ok(run.report.different == 0)
 }
 
-/// Runs one script on both servers up to the first difference.
-#[expect(clippy::too_many_arguments, reason = "the one place where everything meets")]
-async fn one(
-    arguments: &Arguments,
-    ours: &Side,
-    real: &Side,
-    script: &Script,
-    number: u64,
-    accepted: &[Accepted],
-    days: &[String],
-    report: &mut Report,
-) -> Result<()> {
-    let mut sessions = (Session::new(ours), Session::new(real));
-    let mut normalizers = (Normalizer::new(days.to_vec()), Normalizer::new(days.to_vec()));
-    for (index, step) in script.steps.iter().enumerate() {
-        let (left, right) = futures::join!(sessions.0.perform(step), sessions.1.perform(step));
-        let (left, right) = (
-            left.with_context(|| format!("ours, step {index}: {}", title(step)))?,
-            right.with_context(|| format!("the real one, step {index}: {}", title(step)))?,
-        );
-        report.requests += usize::from(!matches!(step, Step::Drain { .. }));
-        let normal = (normalizers.0.normalize(step, &left), normalizers.1.normalize(step, &right));
-        if arguments.script.is_some() {
-            print_step(script, index, step, &left, &right);
-        }
-        let (known, mut found): (Vec<_>, Vec<_>) = differences(&normal.0, &normal.1)
-            .into_iter()
-            .partition(|difference| accepted.iter().any(|entry| entry.covers(&title(step), difference)));
-        for difference in known {
-            let entry = accepted.iter().find(|entry| entry.covers(&title(step), &difference));
-            *report
-                .accepted
-                .entry(entry.map(|entry| entry.reason.clone()).unwrap_or_default())
-                .or_default() += 1;
-        }
-        if found.is_empty() {
-            continue;
-        }
-        // The code says most, then the message.
-        found.sort_by_key(|difference| (difference.path != "/code", difference.path != "/body/message"));
-        report.groups.entry(group(&arguments.prefix, step, &found)).or_default().push(number);
-        report.different += 1;
-        if report.different <= arguments.show {
-            print_difference(arguments.seed, number, script, index, step, &found);
-        }
-        if arguments.script.is_none() {
+impl Run<'_> {
+    /// Sends the cases of Karpenter's definitions.
+    async fn cases(&mut self) -> Result<()> {
+        if self.arguments.family.as_deref().is_some_and(|family| family != families::CASES) {
             return Ok(());
         }
+        if self.arguments.family.is_none() && self.arguments.script.is_some() {
+            return Ok(());
+        }
+        for (number, script) in (0..).zip(families::cases(&self.arguments.prefix)?) {
+            if self.arguments.script.is_none_or(|wanted| wanted == number) {
+                self.script(&script, number).await?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Sends scripts written by chance until there were enough requests.
+    async fn chance(&mut self) -> Result<()> {
+        let arguments = self.arguments;
+        if arguments.family.as_deref() == Some(families::CASES) {
+            return Ok(());
+        }
+        let library = Library::read()?;
+        let mut number = arguments.script.unwrap_or(0);
+        while self.report.requests < arguments.requests {
+            let family = arguments.family.as_deref();
+            let script = families::script(&library, arguments.seed, number, &arguments.prefix, family);
+            self.script(&script, number).await?;
+            if arguments.script.is_some() {
+                break;
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// Runs one script on both servers up to the first difference.
+    async fn script(&mut self, script: &Script, number: u64) -> Result<()> {
+        self.report.scripts += 1;
+        let mut sessions = (Session::new(self.ours), Session::new(self.real));
+        let mut normalizers = (Normalizer::new(self.days.clone()), Normalizer::new(self.days.clone()));
+        for (index, step) in script.steps.iter().enumerate() {
+            let place = || format!("step {index} of {} script {number}: {}", script.family, title(step));
+            let (left, right) = futures::join!(sessions.0.perform(step), sessions.1.perform(step));
+            let left = left.with_context(|| format!("ours, {}", place()))?;
+            let right = right.with_context(|| format!("the real one, {}", place()))?;
+            self.report.requests += usize::from(!matches!(step, Step::Drain { .. }));
+            let normal = (normalizers.0.normalize(step, &left), normalizers.1.normalize(step, &right));
+            if self.arguments.script.is_some() {
+                print_step(script, index, step, &left, &right);
+            }
+            let (ends, found) = self.accept(step, differences(&normal.0, &normal.1));
+            let differs = !found.is_empty();
+            if differs {
+                self.note(script, number, index, found);
+            }
+            // One script that is asked for is shown to its end.
+            if (differs || ends) && self.arguments.script.is_none() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out the differences that are accepted, and returns whether one of them ends the script.
+    fn accept(&mut self, step: &Step, all: Vec<Difference>) -> (bool, Vec<Difference>) {
+        let request = title(step);
+        let mut ends = false;
+        let mut found = Vec::new();
+        for difference in all {
+            match self.accepted.iter().find(|entry| entry.covers(&request, &difference)) {
+                Some(entry) => {
+                    ends |= entry.ends;
+                    *self.report.accepted.entry(entry.reason.clone()).or_default() += 1;
+                }
+                None => found.push(difference),
+            }
+        }
+        // Where one difference ends a script, the others of the answer follow from it.
+        if ends {
+            found.clear();
+        }
+        (ends, found)
+    }
+
+    /// Counts a script that differs, and prints how.
+    fn note(&mut self, script: &Script, number: u64, index: usize, mut found: Vec<Difference>) {
+        // The code says most, then the message.
+        found.sort_by_key(|difference| (difference.path != "/code", difference.path != "/body/message"));
+        let step = &script.steps[index];
+        let name = format!("{} {number}", script.family);
+        self.report.groups.entry(group(&self.arguments.prefix, step, &found)).or_default().push(name);
+        self.report.different += 1;
+        if self.report.different <= self.arguments.show {
+            print_difference(self.arguments.seed, number, script, index, step, &found);
+        }
+    }
+
+    /// Prints what the whole run has found.
+    fn print(&self) {
+        let report = &self.report;
+        let mut groups: Vec<_> = report.groups.iter().collect();
+        groups.sort_by_key(|(_, scripts)| std::cmp::Reverse(scripts.len()));
+        if !groups.is_empty() {
+            println!("\nscripts with a difference, by what differs first:");
+        }
+        for (group, scripts) in groups {
+            let some: Vec<&str> = scripts.iter().take(5).map(String::as_str).collect();
+            println!("{:>5}  {group}  [{}]", scripts.len(), some.join(", "));
+        }
+        for (reason, count) in &report.accepted {
+            println!("accepted {count} times: {reason}");
+        }
+        let differences: usize = report.accepted.values().sum();
+        println!(
+            "\nseed {}: {} requests in {} scripts, {} scripts differ, {differences} differences are listed",
+            self.arguments.seed, report.requests, report.scripts, report.different
+        );
+    }
 }
 
 fn title(step: &Step) -> String {

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::mutate::Edit;
 use crate::script::{Body, Condition, Request, Step};
 
-/// How long one answer may take.
-const ANSWER_WAIT: Duration = Duration::from_secs(30);
+/// How long one answer may take: the real server tries an eviction again for half a minute.
+const ANSWER_WAIT: Duration = Duration::from_mins(2);
 /// How long a condition may take to become true.
 const CONDITION_WAIT: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(50);

@@ -4,11 +4,12 @@
 //! the sibling modules, so a rule cannot be added without showing what it refuses.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::LabelRules;
 use karpenter_api::crd::crds;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{admission_cases, nodepool_cases};
 
@@ -143,6 +144,8 @@ pub(crate) struct Case {
     pub(crate) object: Value,
     pub(crate) old: Option<Value>,
     pub(crate) refusal: Option<&'static str>,
+    /// The case as a line of `admission_cases.jsonl`.
+    line: Value,
 }
 
 /// The cases of one kind, each an edit of a valid object.
@@ -176,9 +179,22 @@ impl Table {
         refusal: Option<&'static str>,
     ) {
         let object = edited(&self.base, edits);
+        let mut line = json!({"kind": self.kind, "case": name, "edits": written(edits)});
+        if let Some(edits) = old {
+            line["old"] = written(edits);
+        }
         let old = old.map(|edits| edited(&self.base, edits));
-        self.cases.push(Case { name: format!("{}: {name}", self.kind), object, old, refusal });
+        self.cases.push(Case { name: format!("{}: {name}", self.kind), object, old, refusal, line });
     }
+}
+
+/// Edits as a file keeps them: a pointer and a value, or the pointer alone of what is removed.
+fn written(edits: &[Edit<'_>]) -> Value {
+    let one = |(pointer, value): &Edit<'_>| match value {
+        Some(value) => json!([pointer, value]),
+        None => json!([pointer]),
+    };
+    edits.iter().map(one).collect()
 }
 
 pub(crate) fn edited(base: &Value, edits: &[Edit<'_>]) -> Value {
@@ -250,16 +266,36 @@ fn rules_of(schema: &Value, path: &str, rules: &mut BTreeSet<RuleId>) {
     }
 }
 
-#[test]
-fn every_case_is_accepted_or_refused_as_the_tables_say_and_every_rule_refuses_something() {
-    let rules = LabelRules::for_providers(karpenter_api::Provider::ALL);
-    let tables = [
+fn tables() -> [Table; 4] {
+    [
         nodepool_cases::nodepool(),
         admission_cases::nodeclaim(),
         admission_cases::nodeoverlay(),
         admission_cases::capacitybuffer(),
-    ];
-    for table in tables {
+    ]
+}
+
+/// The conformance run sends the same cases to real servers; it reads them from this file.
+#[test]
+fn the_file_with_the_cases_is_what_the_tables_say() {
+    let mut lines = Vec::new();
+    for table in tables() {
+        lines.push(json!({"kind": table.kind, "base": table.base}));
+        lines.extend(table.cases.into_iter().map(|case| case.line));
+    }
+    let text: String = lines.iter().map(|line| line.to_string() + "\n").collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/admission_cases.jsonl");
+    if std::env::var_os("KARPENTER_WRITE_CASES").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let current = std::fs::read_to_string(&path).unwrap_or_default() == text;
+    assert!(current, "run the tests of karpenter-api once with KARPENTER_WRITE_CASES=1");
+}
+
+#[test]
+fn every_case_is_accepted_or_refused_as_the_tables_say_and_every_rule_refuses_something() {
+    let rules = LabelRules::for_providers(karpenter_api::Provider::ALL);
+    for table in tables() {
         let admission = Admission::of(table.kind, &rules);
         let mut unbroken = BTreeSet::new();
         rules_of(&admission.schema, "", &mut unbroken);

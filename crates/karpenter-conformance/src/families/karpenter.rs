@@ -1,5 +1,6 @@
 //! Karpenter's own definitions and objects of them, valid and damaged, so that every CEL rule answers.
 
+use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::Library;
@@ -12,6 +13,8 @@ use crate::side::edit;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
+const KINDS: [&str; 4] = ["NodePool", "NodeClaim", "NodeOverlay", "CapacityBuffer"];
+
 const FILES: [&str; 4] = [
     include_str!("../../../../crds/karpenter.sh_nodepools.yaml"),
     include_str!("../../../../crds/karpenter.sh_nodeclaims.yaml"),
@@ -19,9 +22,11 @@ const FILES: [&str; 4] = [
     include_str!("../../../../crds/autoscaling.x-k8s.io_capacitybuffers.yaml"),
 ];
 
-/// A definition with a valid object.
-fn subject(index: usize) -> (Value, Resource) {
-    let definition: Value = serde_saphyr::from_str(FILES[index]).expect("the definitions are YAML");
+/// The definition of a kind, and the resource with a valid object.
+pub(super) fn subject(kind: &str) -> Result<(Value, Resource)> {
+    let index =
+        KINDS.iter().position(|known| *known == kind).with_context(|| format!("no definition of {kind}"))?;
+    let definition: Value = serde_saphyr::from_str(FILES[index]).context("reading a definition")?;
     let spec = &definition["spec"];
     let requirement =
         json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"], "minValues": 1});
@@ -55,17 +60,23 @@ fn subject(index: usize) -> (Value, Resource) {
     let version = text(&spec["versions"][0]["name"]);
     let path = format!("{}/{version}/{}", text(&spec["group"]), text(&spec["names"]["plural"]));
     let resource = Resource { path, namespaced: spec["scope"] == "Namespaced", objects: vec![object] };
-    (definition, resource)
+    Ok((definition, resource))
 }
 
-pub(super) fn script(_: &Library, script: &mut Script) {
-    let (definition, resource) = subject(script.random.below(FILES.len()));
+/// Installs a definition unless an earlier script did, and waits until its objects are served.
+pub(super) fn install(script: &mut Script, definition: &Value, resource: &Resource) {
     let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let (kinds, root) = Kinds::custom(&definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
-    script.send(Request::new("POST", DEFINITIONS).json(definition));
+    script.send(Request::new("POST", DEFINITIONS).json(definition.clone()));
     let established = "/status/conditions/1/status".to_owned();
     script.wait(Condition::Value(format!("{DEFINITIONS}/{name}"), established, json!("True")));
     script.wait(Condition::Code(resource.collection(&script.namespace), 200));
+}
+
+pub(super) fn script(_: &Library, script: &mut Script) {
+    let kind = script.random.pick(&KINDS);
+    let (definition, resource) = subject(kind).expect("the definitions are YAML");
+    let (kinds, root) = Kinds::custom(&definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
+    install(script, &definition, &resource);
     for index in 0..6 {
         let mut object = script.sample(&resource, &format!("o{index}"));
         for _ in 0..script.random.below(3) {
