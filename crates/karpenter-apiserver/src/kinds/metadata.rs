@@ -51,7 +51,9 @@ pub(super) fn validate(resource: &Resource, object: &Value, old: Option<&Value>,
         check_update(&metadata, &before.field("metadata"), errors);
     }
     check_content(&metadata, errors);
-    if !resource.is_custom() && !matches!(&*resource.name, "events" | super::DEFINITIONS) {
+    if !resource.is_custom()
+        && !matches!(&*resource.name, "events" | "poddisruptionbudgets.policy" | super::DEFINITIONS)
+    {
         standard_finalizers(&metadata.field("finalizers"), errors);
     }
 }

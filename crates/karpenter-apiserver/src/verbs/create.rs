@@ -138,9 +138,18 @@ impl Core {
         let written = self
             .store
             .write(&resource.name, &key, Expected::Absent, &mut object, fields)
-            .map_err(|_| ApiError::already_exists(&resource.qualified(), &name))?;
+            .map_err(|_| self.taken(resource, &key, &name))?;
         self.written(resource, &object);
         Ok(self.rendered(call, &written))
+    }
+
+    /// A name is taken, perhaps by an object on its way out.
+    fn taken(&self, resource: &Resource, key: &Key, name: &str) -> ApiError {
+        let mut error = ApiError::already_exists(&resource.qualified(), name);
+        if self.store.get(&resource.name, key).is_some_and(|object| object.deleting) {
+            error.message = format!("object is being deleted: {}", error.message);
+        }
+        error
     }
 
     /// Stores an object of the server's own making, such as the first namespaces.

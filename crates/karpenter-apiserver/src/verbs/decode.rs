@@ -165,7 +165,7 @@ fn other_kind(resource: &Resource, found: &str, version: &str, kind: &str) -> Ap
             )
         });
     }
-    let why = if kinds::is_known(version, kind) {
+    let why = if kinds::is_known(version, kind) || (version, kind) == ("v1", "Status") {
         let (from, into) = (version.rsplit('/').next().unwrap_or_default(), resource.group.split('.').next());
         let into = into.filter(|group| !group.is_empty()).unwrap_or("core");
         format!("converting ({from}.{kind}) to ({into}.{}): unknown conversion", resource.kind)

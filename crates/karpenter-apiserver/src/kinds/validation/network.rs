@@ -381,7 +381,7 @@ fn ingress_backend(backend: &Place<'_, '_>, errors: &mut Errors) {
         } else if has_number {
             errors.form(&number, format::port_number(number.number().unwrap_or(0)));
         } else {
-            errors.push(service.required("port name or number is required"));
+            errors.push(backend.required("port name or number is required"));
         }
     } else {
         errors.push(backend.invalid_value(&json!(""), "resource or service backend is required"));
