@@ -1,0 +1,99 @@
+//! The whole cluster in simulated time: pods get nodes soon, and the same seed is the same run.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use karpenter_apiserver::{ApiServer, Options};
+use karpenter_controllers::Computing;
+use karpenter_environment::{Environment, SimulatedEnvironment};
+use karpenter_kwok::Plenty;
+use karpenter_local::{Cluster, Pools, Simulation, install, simulate};
+use karpenter_models::ModelsConfig;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+
+/// Bytes that outlive whoever wrote them.
+#[derive(Clone, Default)]
+struct Bytes(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Bytes {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn demo(seed: u64) -> (Vec<u8>, karpenter_local::Summary) {
+    let bytes = Bytes::default();
+    let simulation = Simulation { seed, lasting: Duration::from_mins(20), boot_time: "20s".to_owned() };
+    let summary = simulate(&simulation, bytes.clone()).unwrap();
+    let written = bytes.0.lock().unwrap().clone();
+    (written, summary)
+}
+
+#[test]
+fn the_same_seed_is_the_same_run_byte_for_byte() {
+    let (first, summary) = demo(1);
+    let (second, _) = demo(1);
+    assert!(first == second, "two runs of one seed differ");
+    assert_ne!(first, demo(2).0, "another seed is another run");
+    assert_eq!(summary.waiting, 0, "every pod has a node");
+    assert_eq!(summary.nodes, summary.nodeclaims, "no machine is left over");
+}
+
+/// With machines that take 20 s to boot, how long a pod takes from its creation until it runs.
+#[tokio::test(start_paused = true)]
+async fn a_pod_runs_within_thirty_seconds_ninety_nine_times_in_a_hundred() {
+    let environment: Arc<dyn Environment> =
+        Arc::new(SimulatedEnvironment::new(1, "2026-01-01T00:00:00Z".parse().unwrap()));
+    let server = ApiServer::new(Options { environment: environment.clone(), ..Options::default() });
+    let client = Client::new(server.clone(), "default");
+    tokio::spawn(async move { server.run_collector().await });
+    install(&client, "20s", Pools::Default).await.unwrap();
+    let (_stopping, stop) = tokio::sync::watch::channel(false);
+    let cluster = Cluster {
+        client: client.clone(),
+        environment,
+        market: Arc::new(Plenty),
+        models: ModelsConfig::default(),
+        computing: Computing::InPlace,
+        karpenter: true,
+    };
+    cluster.start(stop).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(client, "default");
+    let mut trials = tokio::task::JoinSet::new();
+    for trial in 0..100 {
+        // Each needs a node of its own, and they come at all phases of everybody's timers.
+        tokio::time::sleep(Duration::from_millis(2_310 + 37 * trial)).await;
+        trials.spawn(until_running(pods.clone(), format!("trial-{trial}")));
+    }
+    let mut took = trials.join_all().await;
+    took.sort_unstable();
+    assert!(took[98] <= Duration::from_secs(30), "the 99th of 100 took {:?}", took[98]);
+}
+
+async fn until_running(pods: Api<Pod>, name: String) -> Duration {
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": "200"}}}]},
+    }))
+    .unwrap();
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    let created = tokio::time::Instant::now();
+    loop {
+        let phase = pods.get(&name).await.unwrap().status.and_then(|status| status.phase);
+        if phase.as_deref() == Some("Running") {
+            return created.elapsed();
+        }
+        assert!(created.elapsed() < Duration::from_mins(10), "{name} never ran");
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+}
