@@ -4,6 +4,7 @@
 
 mod apiserver;
 mod arguments;
+mod cloud;
 mod controller;
 mod crds;
 mod explain;

@@ -11,6 +11,8 @@ use clap::Args;
 use karpenter_api::duration::parse_duration;
 use karpenter_local::{Simulation, simulate};
 
+use crate::cloud::CloudArguments;
+
 #[derive(Args, Debug)]
 pub(crate) struct SimulateArguments {
     /// Where chance starts: the same seed gives the same run, byte for byte
@@ -22,6 +24,8 @@ pub(crate) struct SimulateArguments {
     /// How long a machine takes from its launch until its node appears
     #[arg(long, value_name = "DURATION", default_value = "20s")]
     boot_time: String,
+    #[command(flatten)]
+    cloud: CloudArguments,
     /// Write every event of the API to this file, one a line
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
@@ -45,6 +49,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> anyhow::Result<ExitCode> {
         seed: arguments.seed,
         lasting: arguments.lasting,
         boot_time: arguments.boot_time.clone(),
+        cloud: arguments.cloud.description()?,
     };
     let begun = Instant::now();
     let summary = simulate(&simulation, out)?;

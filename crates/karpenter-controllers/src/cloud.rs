@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use karpenter_api::NodeClaim;
 use karpenter_api::labels::NODEPOOL;
-use karpenter_provider::{LaunchError, Machine, Provider, ProviderError, Termination};
+use karpenter_provider::{LaunchError, Machine, Provider, ProviderError, Termination, Warning};
 use tokio::time::Instant;
 
 use crate::metrics::{self, Call, Metrics};
@@ -22,6 +22,8 @@ pub(crate) enum CloudRequest {
     Find(Arc<str>),
     /// Which machines are there?
     List,
+    /// What have you said about machines lately?
+    Warnings,
 }
 
 /// The answer.
@@ -35,6 +37,8 @@ pub(crate) enum CloudReply {
     Found(Result<Option<Machine>, ProviderError>),
     /// To [`CloudRequest::List`].
     Listed(Result<Vec<Machine>, ProviderError>),
+    /// To [`CloudRequest::Warnings`].
+    Warned(Result<Vec<Warning>, ProviderError>),
 }
 
 /// Passes questions of a controller on to `provider`, and takes note of how that goes.
@@ -49,6 +53,7 @@ pub(crate) fn handler(
             CloudRequest::Terminate(claim) => ("Delete", node_pool(claim)),
             CloudRequest::Find(_) => ("Get", String::new()),
             CloudRequest::List => ("List", String::new()),
+            CloudRequest::Warnings => ("Warnings", String::new()),
         };
         let call = Call { controller, method, provider: provider.name(), node_pool };
         let reply = ask(&*provider, request);
@@ -69,6 +74,7 @@ fn ask(provider: &dyn Provider, request: CloudRequest) -> BoxFuture<'static, Clo
         CloudRequest::Terminate(claim) => provider.terminate(claim).map(CloudReply::Terminated).boxed(),
         CloudRequest::Find(id) => provider.find(id).map(CloudReply::Found).boxed(),
         CloudRequest::List => provider.list().map(CloudReply::Listed).boxed(),
+        CloudRequest::Warnings => provider.warnings().map(CloudReply::Warned).boxed(),
     }
 }
 
@@ -79,6 +85,7 @@ impl CloudReply {
             Self::Terminated(result) => metrics::failure(result),
             Self::Found(result) => metrics::failure(result),
             Self::Listed(result) => metrics::failure(result),
+            Self::Warned(result) => metrics::failure(result),
         }
     }
 }

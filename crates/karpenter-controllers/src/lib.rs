@@ -7,6 +7,7 @@ mod cloud;
 mod conditions;
 mod disruption;
 mod events;
+mod interruption;
 mod metrics;
 mod node;
 mod node_class;
@@ -95,6 +96,9 @@ impl Karpenter {
         self.add_asking(lifecycle, runtime);
         self.add_asking(nodeclaim::GarbageCollection::new(state.clone(), self.metrics.clone()), runtime);
         self.add_asking(node::Termination::new(state.clone(), classes), runtime);
+        if self.provider.warns() {
+            self.add_asking(interruption::Interruption::new(state.clone(), self.metrics.clone()), runtime);
+        }
         runtime.add_with(disruption, move |request| movers.plan(request));
         runtime.add(metrics::Observer::new(self.metrics.clone(), runtime.environment()));
         state

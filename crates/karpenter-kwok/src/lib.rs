@@ -9,12 +9,14 @@ mod market;
 mod node;
 mod node_class;
 mod provider;
+mod simulated;
 
 pub use catalogue::generated as generated_instance_types;
 pub use instance_types_file::{InstanceTypesFileError, read as read_instance_types};
 pub use market::{Market, Plenty};
 pub use node_class::{KWOKNodeClass, KWOKNodeClassSpec, KWOKNodeClassStatus, definition};
 pub use provider::Kwok;
+pub use simulated::{Capacity, CloudDescription, Interruption, Outage, Price, SimulatedCloud, Which};
 
 /// What providerIDs of paper machines begin with.
 pub const PROVIDER_ID_PREFIX: &str = "kwok://";

@@ -17,6 +17,23 @@ pub trait Market: Send + Sync + 'static {
 
     /// Takes a machine back; to be repeated without harm.
     fn give_back(&self, machine: &str, now: Timestamp);
+
+    /// Whether machines are ever taken back.
+    fn warns(&self) -> bool {
+        false
+    }
+
+    /// Machines that are to be told now that they will be taken back; each is named once.
+    fn warned(&self, now: Timestamp) -> Vec<String> {
+        let _ = now;
+        Vec::new()
+    }
+
+    /// Machines that are taken back now; each is named once.
+    fn taken_back(&self, now: Timestamp) -> Vec<String> {
+        let _ = now;
+        Vec::new()
+    }
 }
 
 /// Everything can be had at list price.

@@ -17,7 +17,8 @@ use karpenter_kube::resources::resource_list;
 use karpenter_kube::selector::api_requirement;
 use karpenter_provider::{
     CatalogError, Choice, InstanceTypes, LaunchError, Machine, NodeClassKind, OfferingKey, Provider,
-    ProviderError, RebootError, RepairAction, RepairPolicy, Termination, Unavailable, choices,
+    ProviderError, RebootError, RepairAction, RepairPolicy, Termination, Unavailable, Warning, WarningKind,
+    choices,
 };
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -247,6 +248,28 @@ impl Shared {
         }
     }
 
+    /// Takes down machines whose time is over, and returns those that have been warned.
+    async fn warnings(&self) -> Result<Vec<Warning>, ProviderError> {
+        let now = self.now();
+        for name in self.market.taken_back(now) {
+            if let Some((_, boot)) = self.booting().remove(&name) {
+                boot.abort();
+            }
+            match self.nodes().delete(&name, &DeleteParams::background()).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(no_answer(&error)),
+            }
+        }
+        let warned = self.market.warned(now).into_iter();
+        Ok(warned
+            .map(|name| Warning {
+                provider_id: format!("{PROVIDER_ID_PREFIX}{name}"),
+                kind: WarningKind::SpotInterruption,
+            })
+            .collect())
+    }
+
     async fn terminate(&self, claim: &NodeClaim) -> Result<Termination, ProviderError> {
         let Some(name) =
             claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).and_then(node_of)
@@ -344,6 +367,15 @@ impl Provider for Kwok {
     ) -> BoxFuture<'static, Result<(), RebootError>> {
         let shared = Arc::clone(&self.shared);
         async move { shared.reboot(&claim, &operation).await }.boxed()
+    }
+
+    fn warns(&self) -> bool {
+        self.shared.market.warns()
+    }
+
+    fn warnings(&self) -> BoxFuture<'static, Result<Vec<Warning>, ProviderError>> {
+        let shared = Arc::clone(&self.shared);
+        async move { shared.warnings().await }.boxed()
     }
 
     fn repair_policies(&self) -> Vec<RepairPolicy> {

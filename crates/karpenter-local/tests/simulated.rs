@@ -33,7 +33,8 @@ impl Write for Bytes {
 
 fn demo(seed: u64) -> (Vec<u8>, karpenter_local::Summary) {
     let bytes = Bytes::default();
-    let simulation = Simulation { seed, lasting: Duration::from_mins(20), boot_time: "20s".to_owned() };
+    let simulation =
+        Simulation { seed, lasting: Duration::from_mins(20), boot_time: "20s".to_owned(), cloud: None };
     let summary = simulate(&simulation, bytes.clone()).unwrap();
     let written = bytes.0.lock().unwrap().clone();
     (written, summary)

@@ -19,7 +19,7 @@ use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::catalog::InstanceType;
 
 pub use error::{CatalogError, LaunchError, ProviderError, RebootError};
-pub use machine::{Machine, Termination};
+pub use machine::{Machine, Termination, Warning, WarningKind};
 pub use offerings::{Choice, choices};
 pub use repair::{RepairAction, RepairPolicy};
 pub use unavailable::{OfferingKey, Unavailable};
@@ -88,6 +88,16 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Which node conditions are a reason to repair a node, and how.
     fn repair_policies(&self) -> Vec<RepairPolicy>;
+
+    /// Whether the cloud says beforehand that it will take machines back.
+    fn warns(&self) -> bool {
+        false
+    }
+
+    /// Returns what the cloud has said about machines since it was last asked; asked every few seconds where it warns.
+    fn warnings(&self) -> BoxFuture<'static, Result<Vec<Warning>, ProviderError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 
     /// Says how long to wait before `claim`'s node may count as registered; `None` if nothing stands in the way.
     fn delays_registration(&self, claim: &NodeClaim) -> Option<Duration> {

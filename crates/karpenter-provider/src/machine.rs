@@ -36,3 +36,19 @@ pub enum Termination {
     /// There is no such machine any more.
     Gone,
 }
+
+/// What a cloud says about a machine that still runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The machine.
+    pub provider_id: String,
+    /// What will happen to it.
+    pub kind: WarningKind,
+}
+
+/// What will happen to a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarningKind {
+    /// A spot machine is taken back.
+    SpotInterruption,
+}

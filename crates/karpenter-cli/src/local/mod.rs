@@ -11,18 +11,20 @@ use clap::Args;
 use karpenter_apiserver::User;
 use karpenter_controllers::Computing;
 use karpenter_environment::{Environment, SystemEnvironment};
-use karpenter_kwok::Plenty;
 use karpenter_local::{Cluster, Pools, install, play_demo};
 use karpenter_models::ModelsConfig;
 use kube::Client;
 use tokio::sync::watch;
 
 use crate::apiserver::{ApiserverArguments, Place, asked_to_stop, shell_word};
+use crate::cloud::{CloudArguments, market};
 
 #[derive(Args, Debug)]
 pub(crate) struct LocalArguments {
     #[command(flatten)]
     server: ApiserverArguments,
+    #[command(flatten)]
+    cloud: CloudArguments,
     /// Play workloads that come and go, on three NodePools: airflow-worker, trino-xsmall and jupyterhub-small
     #[arg(long)]
     demo: bool,
@@ -47,6 +49,7 @@ pub(crate) fn run(arguments: LocalArguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(arguments: LocalArguments, started: Instant) -> anyhow::Result<ExitCode> {
+    let description = arguments.cloud.description()?;
     let place = Place::open(&arguments.server).await?;
     let client = Client::new(place.server.acting_as(User::admin()), "default");
     let pools = if arguments.demo { Pools::Demo } else { Pools::Default };
@@ -60,7 +63,7 @@ async fn serve(arguments: LocalArguments, started: Instant) -> anyhow::Result<Ex
     let cluster = Cluster {
         client: client.clone(),
         environment: environment.clone(),
-        market: Arc::new(Plenty),
+        market: market(description, environment.below(u64::MAX), environment.now()),
         models: ModelsConfig::default(),
         computing: Computing::Aside,
         karpenter: !arguments.without_karpenter,

@@ -331,7 +331,7 @@ impl Controller for Termination {
                 tracing::warn!("the machine of node {key} cannot be reached: {error}");
                 false
             }
-            CloudReply::Launched(_) | CloudReply::Listed(_) => return,
+            CloudReply::Launched(_) | CloudReply::Listed(_) | CloudReply::Warned(_) => return,
         };
         self.stopping.insert(uid(node).to_owned(), Stopping { gone, at: view.now });
     }

@@ -295,7 +295,7 @@ impl Controller for Lifecycle {
                 let gone = result == Ok(Termination::Gone);
                 self.stopping.insert(uid(claim).to_owned(), Stopping { gone, at: view.now });
             }
-            CloudReply::Found(_) | CloudReply::Listed(_) => {}
+            CloudReply::Found(_) | CloudReply::Listed(_) | CloudReply::Warned(_) => {}
         }
     }
 

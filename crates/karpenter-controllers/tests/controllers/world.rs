@@ -9,7 +9,9 @@ use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_apiserver::{ApiServer, Options};
 use karpenter_controllers::{Computing, Karpenter};
 use karpenter_environment::{Environment as _, SimulatedEnvironment};
-use karpenter_kwok::{KWOKNodeClass, Kwok, Plenty, definition, generated_instance_types};
+use karpenter_kwok::{
+    KWOKNodeClass, Kwok, Market, Plenty, SimulatedCloud, definition, generated_instance_types,
+};
 use karpenter_runtime::Runtime;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -58,10 +60,20 @@ impl World {
 
     /// Starts Karpenter; it runs until the handle is aborted.
     pub(crate) fn start(&self) -> tokio::task::JoinHandle<()> {
+        self.start_on(Arc::new(Plenty))
+    }
+
+    /// Starts Karpenter on a cloud with moods, given as JSON.
+    pub(crate) fn start_on_cloud(&self, description: Value) -> tokio::task::JoinHandle<()> {
+        let description = serde_json::from_value(description).unwrap();
+        self.start_on(Arc::new(SimulatedCloud::new(description, 1, self.environment.now())))
+    }
+
+    fn start_on(&self, market: Arc<dyn Market>) -> tokio::task::JoinHandle<()> {
         let kwok = Kwok::new(
             self.client.clone(),
             self.environment.clone(),
-            Arc::new(Plenty),
+            market,
             generated_instance_types(),
             Vec::new(),
         );
