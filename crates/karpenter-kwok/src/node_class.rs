@@ -50,6 +50,10 @@ pub fn definition() -> CustomResourceDefinition {
         "type": "Ready", "status": "True", "reason": "Ready", "message": "",
         "lastTransitionTime": "2024-01-01T01:01:01Z",
     }]})));
+    let mut schema =
+        schema::root("Configures machines that exist on paper only, for tests and simulation.", spec, status);
+    // There is nothing that a class must say.
+    schema.required = None;
     let document = CrdDocument {
         short_names: &["kwoknc", "kwokncs"],
         category: "karpenter",
@@ -58,11 +62,7 @@ pub fn definition() -> CustomResourceDefinition {
             column("Age", "date", ".metadata.creationTimestamp", 0),
         ],
         scale: None,
-        schema: schema::root(
-            "Configures machines that exist on paper only, for tests and simulation.",
-            spec,
-            status,
-        ),
+        schema,
     };
     karpenter_api::crd::definition::<KWOKNodeClass>(Scope::Cluster, document)
 }
