@@ -128,14 +128,19 @@ impl Shared {
         self.types
             .iter()
             .map(|listed| {
-                let mut instance_type = InstanceType::clone(listed);
-                for offering in &mut instance_type.offerings {
-                    if let Some(key) = offering_key(&listed.name, offering) {
-                        offering.available = !unavailable.is_refused(&key, now);
-                        offering.price = self.market.price(&key, offering.price, now);
+                let mut current = Arc::clone(listed);
+                for (index, offering) in listed.offerings.iter().enumerate() {
+                    let Some(key) = offering_key(&listed.name, offering) else { continue };
+                    let available = !unavailable.is_refused(&key, now);
+                    let price = self.market.price(&key, offering.price, now);
+                    // Most of the time everything is as listed, and nothing has to be copied.
+                    if available != offering.available || price.total_cmp(&offering.price).is_ne() {
+                        let changed = &mut Arc::make_mut(&mut current).offerings[index];
+                        changed.available = available;
+                        changed.price = price;
                     }
                 }
-                Arc::new(instance_type)
+                current
             })
             .collect()
     }

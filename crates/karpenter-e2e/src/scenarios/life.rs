@@ -87,8 +87,9 @@ pub(super) async fn a_deleted_claim_waits_for_the_budget_of_its_pods(cluster: Cl
 pub(super) async fn pods_are_spread_over_zones(cluster: Cluster) -> anyhow::Result<()> {
     cluster.create_pool("1s").await?;
     let _controller = cluster.start().await?;
+    // Without minDomains the scheduler spreads over the zones whose nodes have joined so far.
     let spread = json!({"topologySpreadConstraints": [{
-        "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+        "maxSkew": 1, "minDomains": 4, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "web"}},
     }]});
     cluster.deploy_with("web", 8, "500m", spread).await?;
