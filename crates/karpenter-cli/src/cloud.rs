@@ -1,12 +1,10 @@
 //! `--cloud FILE`: how the simulated cloud behaves.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
-use jiff::Timestamp;
-use karpenter_kwok::{CloudDescription, Market, Plenty, SimulatedCloud};
+use karpenter_kwok::CloudDescription;
 
 #[derive(Args, Debug)]
 pub(crate) struct CloudArguments {
@@ -21,14 +19,6 @@ impl CloudArguments {
     /// The description in the file, if one was given.
     pub(crate) fn description(&self) -> anyhow::Result<Option<CloudDescription>> {
         self.cloud.as_deref().map(read).transpose()
-    }
-}
-
-/// A market that behaves as described, its time beginning at `start`.
-pub(crate) fn market(description: Option<CloudDescription>, seed: u64, start: Timestamp) -> Arc<dyn Market> {
-    match description {
-        Some(description) => Arc::new(SimulatedCloud::new(description, seed, start)),
-        None => Arc::new(Plenty),
     }
 }
 

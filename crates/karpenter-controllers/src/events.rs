@@ -110,7 +110,8 @@ fn event<K: Resource<DynamicType = ()>>(
     }
 }
 
-fn shortened(message: &str) -> String {
+/// A message cut to what people, and Kubernetes, read.
+pub(crate) fn shortened(message: &str) -> String {
     if message.len() <= LONGEST_MESSAGE {
         return message.to_owned();
     }

@@ -7,6 +7,7 @@ mod cloud;
 mod conditions;
 mod disruption;
 mod events;
+mod fence;
 mod interruption;
 mod metrics;
 mod node;

@@ -101,6 +101,13 @@ impl ObservedPod {
         self.started?.checked_add(duration).ok()
     }
 
+    /// Whether it refuses to be disrupted now.
+    pub fn refuses_disruption(&self, now: Timestamp) -> bool {
+        let Some(value) = self.annotations().and_then(|all| all.get(DO_NOT_DISRUPT)) else { return false };
+        let for_a_while = || parse_duration(value).is_ok_and(|duration| duration.is_positive());
+        value == "true" || for_a_while() && self.protected_until().is_none_or(|end| now < end)
+    }
+
     /// Whether it has run to its end.
     pub fn is_terminal(&self) -> bool {
         self.pod.as_ref().is_ok_and(|pod| pod.phase == cluster::PodPhase::Terminal)

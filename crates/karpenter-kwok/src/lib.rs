@@ -16,7 +16,7 @@ pub use instance_types_file::{InstanceTypesFileError, read as read_instance_type
 pub use market::{Market, Plenty};
 pub use node_class::{KWOKNodeClass, KWOKNodeClassSpec, KWOKNodeClassStatus, definition};
 pub use provider::Kwok;
-pub use simulated::{Capacity, CloudDescription, Interruption, Outage, Price, SimulatedCloud, Which};
+pub use simulated::{Capacity, CloudDescription, Interruption, Outage, Price, SimulatedCloud, Which, market};
 
 /// What providerIDs of paper machines begin with.
 pub const PROVIDER_ID_PREFIX: &str = "kwok://";

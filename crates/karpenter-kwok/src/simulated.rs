@@ -3,14 +3,14 @@
 //! Everything follows from the description, the seed and the time, so a simulation sees the same moods on every run.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_api::GoDuration;
 use karpenter_provider::OfferingKey;
 use serde::Deserialize;
 
-use crate::market::Market;
+use crate::market::{Market, Plenty};
 
 /// How a cloud behaves, as users write it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -117,6 +117,14 @@ pub struct SimulatedCloud {
     seed: u64,
     start: Timestamp,
     sold: Mutex<BTreeMap<String, Sold>>,
+}
+
+/// The market that a description asks for, its time beginning at `start`; without one everything can be had.
+pub fn market(description: Option<CloudDescription>, seed: u64, start: Timestamp) -> Arc<dyn Market> {
+    match description {
+        Some(description) => Arc::new(SimulatedCloud::new(description, seed, start)),
+        None => Arc::new(Plenty),
+    }
 }
 
 impl SimulatedCloud {

@@ -11,7 +11,7 @@ use karpenter_api::NodeClaim;
 use karpenter_apiserver::{ApiServer, Options};
 use karpenter_controllers::Computing;
 use karpenter_environment::{Environment, SimulatedEnvironment};
-use karpenter_kwok::{CloudDescription, Market, Plenty, SimulatedCloud};
+use karpenter_kwok::{CloudDescription, market};
 use karpenter_models::ModelsConfig;
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -73,14 +73,10 @@ async fn run(simulation: &Simulation, out: impl Write + Send + 'static) -> anyho
     let (log, count) = log(out);
     let _recording = record(&client, &log);
     let (stopping, stop) = watch::channel(false);
-    let market: Arc<dyn Market> = match &simulation.cloud {
-        Some(cloud) => Arc::new(SimulatedCloud::new(cloud.clone(), simulation.seed, beginning)),
-        None => Arc::new(Plenty),
-    };
     let cluster = Cluster {
         client: client.clone(),
         environment: environment.clone(),
-        market,
+        market: market(simulation.cloud.clone(), simulation.seed, beginning),
         models: ModelsConfig::default(),
         computing: Computing::InPlace,
         karpenter: true,

@@ -11,13 +11,14 @@ use clap::Args;
 use karpenter_apiserver::User;
 use karpenter_controllers::Computing;
 use karpenter_environment::{Environment, SystemEnvironment};
+use karpenter_kwok::market;
 use karpenter_local::{Cluster, Pools, install, play_demo};
 use karpenter_models::ModelsConfig;
 use kube::Client;
 use tokio::sync::watch;
 
 use crate::apiserver::{ApiserverArguments, Place, asked_to_stop, shell_word};
-use crate::cloud::{CloudArguments, market};
+use crate::cloud::CloudArguments;
 
 #[derive(Args, Debug)]
 pub(crate) struct LocalArguments {

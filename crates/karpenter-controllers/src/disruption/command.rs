@@ -6,10 +6,11 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED};
-use karpenter_api::{NodeClaim, NodePool, taints};
+use karpenter_api::{NodeClaim, NodePool};
 use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod};
 use karpenter_runtime::{Key, View, Write};
 
+use crate::fence::fenced;
 use crate::metrics::{Labels, Metrics};
 use crate::nodeclaim::{condition, conditions};
 use crate::patches::difference;
@@ -26,8 +27,6 @@ pub(super) struct Command {
     claims: BTreeMap<String, Arc<NodeClaim>>,
     replacements: Vec<Replacement>,
     started: Timestamp,
-    /// Whether the replacements have been created, so that the pods of the old nodes have to move.
-    created: bool,
 }
 
 /// A claim that comes in place of others.
@@ -63,7 +62,7 @@ impl Command {
             Some(Replacement { claim: node_claim(claim, pool, name), seen: false })
         };
         let replacements = plan.replacements.iter().filter_map(replacement).collect();
-        Self { plan, claims, replacements, started: view.now, created: false }
+        Self { plan, claims, replacements, started: view.now }
     }
 
     /// Names of the nodes that go.
@@ -76,9 +75,9 @@ impl Command {
         self.claims.values().filter_map(|claim| claim.metadata.name.as_deref())
     }
 
-    /// Whether the pods of its nodes have to move.
+    /// Whether everything that comes in place of its nodes is there, so that their pods have to move.
     pub(super) fn has_started(&self) -> bool {
-        self.created
+        self.replacements.iter().all(|new| new.seen)
     }
 
     /// The pools of the claims that are created, and whether their `minValues` were relaxed.
@@ -129,22 +128,19 @@ impl Command {
         if !fences.is_empty() {
             return Progress::Write(fences);
         }
-        if !self.created {
-            self.created = true;
-            let creations = self.replacements.iter().map(|new| Write::create(&new.claim).tolerating(409));
-            let creations: Vec<Write> = creations.collect();
-            if !creations.is_empty() {
-                return Progress::Write(creations);
-            }
+        let ready = match self.readiness(view) {
+            Ok(ready) => ready,
+            Err(why) => return Progress::Failed(why),
+        };
+        if ready {
+            return self.delete(metrics, state, view);
         }
-        match self.readiness(view) {
-            Ok(true) => self.delete(metrics, state, view),
-            Ok(false) if view.now.duration_since(self.started) > PATIENCE => {
-                Progress::Failed("what was to replace the node(s) was not ready in time".to_owned())
-            }
-            Ok(false) => Progress::Wait,
-            Err(why) => Progress::Failed(why),
+        if view.now.duration_since(self.started) > PATIENCE {
+            return Progress::Failed("what was to replace the node(s) was not ready in time".to_owned());
         }
+        let missing = self.replacements.iter().filter(|new| !new.seen);
+        let creations: Vec<Write> = missing.map(|new| Write::create(&new.claim).tolerating(409)).collect();
+        if creations.is_empty() { Progress::Wait } else { Progress::Write(creations) }
     }
 
     /// The fences and reasons that are still missing.
@@ -218,14 +214,4 @@ pub(super) fn consolidation_type(method: DisruptionMethod) -> &'static str {
 
 fn same(a: &NodeClaim, b: &NodeClaim) -> bool {
     a.metadata.uid == b.metadata.uid
-}
-
-/// The node, closed to new pods.
-fn fenced(node: &Node) -> Node {
-    let mut fenced = node.clone();
-    let list = fenced.spec.get_or_insert_default().taints.get_or_insert_default();
-    if !list.iter().any(|taint| taint.key == taints::DISRUPTED) {
-        list.push(taints::disrupted());
-    }
-    fenced
 }

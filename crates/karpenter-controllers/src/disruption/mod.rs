@@ -15,7 +15,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED};
-use karpenter_api::{LabelRules, NodeClaim, NodePool, taints};
+use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod, Outlook};
 use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches, Write};
 
@@ -23,6 +23,7 @@ use command::{Command, Progress, consolidation_type};
 pub(crate) use plan::{MovePlanner, MoveReply, MoveRequest};
 
 use crate::events::{EventType, Events};
+use crate::fence::unfenced;
 use crate::metrics::Metrics;
 use crate::nodeclaim::{condition, conditions};
 use crate::observed::ObservedPod;
@@ -124,13 +125,14 @@ impl Disruption {
             }
             for name in provider_id(claim).map(|id| state.nodes_of(id)).unwrap_or_default() {
                 let node = nodes.get(&Key::cluster(&name));
-                writes.extend(node.and_then(|node| unfenced(node)));
+                let staying = node.filter(|node| node.metadata.deletion_timestamp.is_none());
+                writes.extend(staying.and_then(|node| difference(&**node, &unfenced(node)?)));
             }
         }
         writes
     }
 
-    /// Brings commands further; returns what is to be written and whether any are under way.
+    /// Brings commands further; returns what is to be written.
     fn advance(&mut self, view: &View<'_>) -> Vec<Write> {
         let mut writes = Vec::new();
         let commands = std::mem::take(&mut self.commands);
@@ -257,7 +259,7 @@ impl Disruption {
                 break;
             }
             let node = view.caches.of::<Node>().get(&Key::cluster(&found.node));
-            let message = format!("{} {}", capitalised(reason), found.outlook);
+            let message = format!("{} {}", subject(reason), found.outlook);
             let Some(node) = node else { continue };
             writes.extend(self.events.tell_every(
                 OUTLOOK_REPEATED,
@@ -399,25 +401,7 @@ fn event_reason(outlook: &Outlook) -> Option<&'static str> {
     }
 }
 
-fn capitalised(reason: &str) -> &'static str {
+/// How the sentence of such an event begins.
+fn subject(reason: &str) -> &'static str {
     if reason == "DisruptionBlocked" { "Cannot disrupt: the node" } else { "Cannot consolidate: the node" }
-}
-
-/// Takes the fence off a node, if it has one and stays.
-fn unfenced(node: &Node) -> Option<Write> {
-    let fenced = |node: &Node| {
-        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-        taints.into_iter().flatten().any(|taint| taint.key == taints::DISRUPTED)
-    };
-    if node.metadata.deletion_timestamp.is_some() || !fenced(node) {
-        return None;
-    }
-    let mut free = node.clone();
-    let spec = free.spec.get_or_insert_default();
-    let list = spec.taints.get_or_insert_default();
-    list.retain(|taint| taint.key != taints::DISRUPTED);
-    if list.is_empty() {
-        spec.taints = None;
-    }
-    difference(node, &free)
 }

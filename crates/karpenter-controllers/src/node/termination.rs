@@ -7,12 +7,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use karpenter_api::annotations::{DO_NOT_DISRUPT, TERMINATION_TIMESTAMP};
+use karpenter_api::NodeClaim;
+use karpenter_api::annotations::TERMINATION_TIMESTAMP;
 use karpenter_api::condition::nodeclaim::{
     AWAITING_VOLUME_DETACHMENT, DRAINED, DRAINING, TERMINATION_GRACE_PERIOD_ELAPSED, VOLUMES_DETACHED,
 };
 use karpenter_api::labels::EXCLUDE_FROM_LOAD_BALANCERS;
-use karpenter_api::{NodeClaim, taints};
 use karpenter_provider::{NodeClassKind, Termination as Stopped};
 use karpenter_runtime::{
     Caches, Change, Controller, Effect, Key, Outcome, Status, View, Wakes, Watches, Write,
@@ -21,6 +21,7 @@ use karpenter_runtime::{
 use super::drain::{Drain, drain, stays};
 use crate::cloud::{CloudReply, CloudRequest};
 use crate::events::{EventType, Events};
+use crate::fence::fenced;
 use crate::nodeclaim::{FINALIZER, Stopping, condition, conditions, is_managed, is_ready};
 use crate::observed::ObservedPod;
 use crate::patches::difference;
@@ -74,7 +75,7 @@ impl Termination {
         if let Some(outcome) = self.remains(node, claim.as_ref()) {
             return outcome;
         }
-        if let Some(write) = difference(&**node, &fenced(node)) {
+        if let Some(write) = difference(&**node, &leaving(node)) {
             return Outcome::done().then(write);
         }
         let deadline = claim.as_deref().and_then(deadline);
@@ -115,7 +116,7 @@ impl Termination {
             self.state.lock().pods_on(node.metadata.name.as_deref().unwrap_or_default()).cloned().collect();
         let pods = view.caches.of::<ObservedPod>();
         let bound = keys.iter().filter_map(|key| Some((key, &**pods.get(key)?)));
-        let found = drain(bound, deadline, |pod| is_protected(pod, view.now), view.now);
+        let found = drain(bound, deadline, |pod| pod.refuses_disruption(view.now), view.now);
         let settling = since.is_some_and(|since| view.now.duration_since(since) < SHORTEST_DRAIN);
         if found.waiting == 0 && !settling {
             let done =
@@ -343,18 +344,11 @@ impl Controller for Termination {
     }
 }
 
-/// The node with the taint that keeps new pods away, and out of load balancers.
-fn fenced(node: &Node) -> Node {
-    let mut node = node.clone();
-    let list = node.spec.get_or_insert_default().taints.get_or_insert_default();
-    if !list.iter().any(|taint| taint.key == taints::DISRUPTED && taint.effect == taints::NO_SCHEDULE) {
-        list.retain(|taint| taint.key != taints::DISRUPTED);
-        list.push(taints::disrupted());
-    }
-    node.metadata
-        .labels
-        .get_or_insert_default()
-        .insert(EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), "karpenter".to_owned());
+/// The node as it is while it leaves: closed to new pods, and out of load balancers.
+fn leaving(node: &Node) -> Node {
+    let mut node = fenced(node);
+    let labels = node.metadata.labels.get_or_insert_default();
+    labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), "karpenter".to_owned());
     node
 }
 
@@ -370,18 +364,4 @@ fn deadline(claim: &NodeClaim) -> Option<Timestamp> {
 
 fn uid(node: &Node) -> &str {
     node.metadata.uid.as_deref().unwrap_or_default()
-}
-
-/// Whether the pod refuses to be disturbed now.
-fn is_protected(pod: &ObservedPod, now: Timestamp) -> bool {
-    use k8s_openapi::Metadata as _;
-    let value = pod.metadata().annotations.as_ref().and_then(|annotations| annotations.get(DO_NOT_DISRUPT));
-    match value.map(String::as_str) {
-        None => false,
-        Some("true") => true,
-        Some(duration) => karpenter_api::duration::parse_duration(duration)
-            .ok()
-            .filter(SignedDuration::is_positive)
-            .is_some_and(|duration| pod.started.is_none_or(|started| now.duration_since(started) < duration)),
-    }
 }

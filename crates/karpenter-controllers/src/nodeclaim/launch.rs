@@ -9,13 +9,11 @@ use karpenter_api::condition::nodeclaim::LAUNCHED;
 use karpenter_provider::{LaunchError, Machine};
 use karpenter_runtime::{View, Write};
 
-use crate::events::{EventType, Events};
+use crate::events::{EventType, Events, shortened};
 
 /// Waits between attempts: doubled each time.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(1);
 const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(1);
-/// The condition's message is for people; a cloud's error can be a page long.
-const LONGEST_MESSAGE: usize = 1024;
 
 /// What is known of launches that have not been written down yet.
 #[derive(Debug, Default)]
@@ -101,12 +99,4 @@ pub(super) fn refusal_event(
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let message = format!("NodeClaim {name} event: {message}");
     events.tell(claim, EventType::Warning, "InsufficientCapacityError", &message, view.now, view.environment)
-}
-
-fn shortened(message: &str) -> String {
-    if message.len() <= LONGEST_MESSAGE {
-        return message.to_owned();
-    }
-    let end = (0..=LONGEST_MESSAGE - 3).rev().find(|end| message.is_char_boundary(*end)).unwrap_or_default();
-    format!("{}...", &message[..end])
 }

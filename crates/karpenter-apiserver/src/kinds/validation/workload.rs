@@ -126,6 +126,11 @@ fn selected_template(spec: &Place<'_, '_>, selector: &Place<'_, '_>, errors: &mu
         errors.push(FieldError::invalid(path, &value, "`selector` does not match template `labels`"));
     }
     pod::template(&template, errors);
+    runs_for_ever(&template, "ReplicaSet", errors);
+}
+
+/// Pods that are kept running have no end of their own.
+fn runs_for_ever(template: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     let spec = template.field("spec");
     let policy = spec.field("restartPolicy");
     if policy.text() != "Always" {
@@ -133,7 +138,7 @@ fn selected_template(spec: &Place<'_, '_>, selector: &Place<'_, '_>, errors: &mu
     }
     let deadline = spec.field("activeDeadlineSeconds");
     if deadline.is_set() {
-        errors.push(deadline.forbidden("activeDeadlineSeconds in ReplicaSet is not Supported"));
+        errors.push(deadline.forbidden(&format!("activeDeadlineSeconds in {kind} is not Supported")));
     }
 }
 
@@ -169,15 +174,7 @@ pub(super) fn replication_controller(object: &Place<'_, '_>, errors: &mut Errors
         errors.push(FieldError::invalid(path, labels, "`selector` does not match template `labels`"));
     }
     pod::template(&template, errors);
-    let spec = template.field("spec");
-    let policy = spec.field("restartPolicy");
-    if policy.text() != "Always" {
-        errors.push(policy.unsupported(&["Always"]));
-    }
-    let deadline = spec.field("activeDeadlineSeconds");
-    if deadline.is_set() {
-        errors.push(deadline.forbidden("activeDeadlineSeconds in ReplicationController is not Supported"));
-    }
+    runs_for_ever(&template, "ReplicationController", errors);
 }
 
 pub(super) fn daemon_set(object: &Place<'_, '_>, errors: &mut Errors) {
