@@ -73,7 +73,9 @@ impl Karpenter {
         let node_classes = NodeClasses::default();
         runtime.add(state::StateKeeper::new(state.clone(), &rules));
         runtime.add(node_class::NodeClassKeeper::<C>::new(node_classes.clone(), runtime.handle()));
-        runtime.add(nodepool::NodePools::new(state.clone(), rules.clone(), classes, node_classes));
+        runtime.add(nodepool::NodePools::new(state.clone(), rules.clone(), classes, node_classes.clone()));
+        let drift = nodeclaim::DriftDetection::new(state.clone(), rules.clone(), node_classes);
+        runtime.add_with(drift, nodeclaim::drift_handler(self.provider.clone(), self.metrics.clone()));
         let planner = provisioning::Planner::new(self.provider.clone(), self.computing, self.metrics.clone());
         let movers =
             disruption::MovePlanner::new(self.provider.clone(), self.computing, self.metrics.clone());

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use karpenter_api::NodePool;
+use karpenter_api::{NodeClaim, NodePool};
 use karpenter_api::condition::READY;
 use karpenter_api::nodepool::NodeClassReference;
 use karpenter_provider::NodeClassObject;
@@ -47,7 +47,7 @@ impl NodeClasses {
     }
 }
 
-/// Keeps [`NodeClasses`] up to date for one kind, and wakes the pools that use what changed.
+/// Keeps [`NodeClasses`] up to date for one kind, and wakes the pools and claims that use what changed.
 pub(crate) struct NodeClassKeeper<C> {
     classes: NodeClasses,
     handle: Handle,
@@ -72,6 +72,7 @@ impl<C: Kind + NodeClassObject> Controller for NodeClassKeeper<C> {
     fn watches(&self, watches: &mut Watches) {
         watches.add::<C>();
         watches.reads::<NodePool>();
+        watches.reads::<NodeClaim>();
     }
 
     fn wake(&mut self, change: &Change, caches: &Caches, _: &mut Wakes) {
@@ -87,6 +88,11 @@ impl<C: Kind + NodeClassObject> Controller for NodeClassKeeper<C> {
         for (key, pool) in caches.of::<NodePool>().iter() {
             if pool.spec.template.spec.node_class_ref == reference {
                 self.handle.wake(crate::nodepool::NAME, key.clone());
+            }
+        }
+        for (key, claim) in caches.of::<NodeClaim>().iter() {
+            if claim.spec.node_class_ref == reference {
+                self.handle.wake(crate::nodeclaim::DRIFT_DETECTION, key.clone());
             }
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karpenter_api::annotations::{NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
 use karpenter_api::condition::AWAITING_RECONCILIATION;
 use karpenter_api::condition::nodepool::{
@@ -169,9 +170,18 @@ impl NodePools {
         let claims = caches.of::<NodeClaim>().iter().map(|(_, claim)| claim).filter(move |claim| {
             claim.metadata.labels.as_ref().and_then(|labels| labels.get(NODEPOOL)).map(String::as_str) == name
         });
-        claims.filter_map(|claim| {
-            let version = claim.metadata.annotations.as_ref().and_then(|all| all.get(NODEPOOL_HASH_VERSION));
-            if version.is_none_or(|version| version == hash::NODEPOOL_HASH_VERSION) {
+        let stamp = |metadata: &ObjectMeta| {
+            metadata.annotations.as_ref().and_then(|all| all.get(NODEPOOL_HASH_VERSION)).cloned()
+        };
+        // A claim that was never stamped is left alone, unless its pool is just changing versions.
+        let migrating =
+            stamp(&pool.metadata).is_some_and(|version| version != hash::NODEPOOL_HASH_VERSION);
+        claims.filter_map(move |claim| {
+            let stale = match stamp(&claim.metadata) {
+                Some(version) => version != hash::NODEPOOL_HASH_VERSION,
+                None => migrating,
+            };
+            if !stale {
                 return None;
             }
             let mut new = NodeClaim::clone(claim);

@@ -6,6 +6,8 @@
 
 mod consistency;
 mod consolidatable;
+mod drift;
+mod drift_detection;
 mod expiration;
 mod finalization;
 mod garbage;
@@ -28,6 +30,7 @@ use karpenter_runtime::{
 };
 
 use consistency::Checks;
+pub(crate) use drift_detection::{DriftDetection, NAME as DRIFT_DETECTION, handler as drift_handler};
 pub(crate) use finalization::Stopping;
 pub(crate) use garbage::GarbageCollection;
 pub(crate) use initialization::is_ready;

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::world::{World, condition, pass};
 
 /// A cluster with one ready node for a pod of this size, which is bound to it; returns the node's name.
-async fn node_with_pod(world: &World, pod: &str, cpu: &str) -> String {
+pub(crate) async fn node_with_pod(world: &World, pod: &str, cpu: &str) -> String {
     let before: Vec<String> = names(world).await;
     world.create_pending_pod(pod, cpu).await;
     pass(30).await;
@@ -18,21 +18,21 @@ async fn node_with_pod(world: &World, pod: &str, cpu: &str) -> String {
     node
 }
 
-async fn names(world: &World) -> Vec<String> {
+pub(crate) async fn names(world: &World) -> Vec<String> {
     world.list_nodes().await.into_iter().filter_map(|node| node.metadata.name).collect()
 }
 
-async fn remove_pod(world: &World, name: &str) {
+pub(crate) async fn remove_pod(world: &World, name: &str) {
     let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     world.pods().delete(name, &now).await.unwrap();
 }
 
-async fn is_fenced(world: &World, node: &str) -> bool {
+pub(crate) async fn is_fenced(world: &World, node: &str) -> bool {
     let taints = world.nodes().get(node).await.unwrap().spec.and_then(|spec| spec.taints).unwrap_or_default();
     taints.iter().any(|taint| taint.key == "karpenter.sh/disrupted")
 }
 
-fn any_number(after: &str) -> serde_json::Value {
+pub(crate) fn any_number(after: &str) -> serde_json::Value {
     json!({"consolidateAfter": after, "budgets": [{"nodes": "100%"}]})
 }
 
@@ -118,7 +118,7 @@ async fn a_replacement_that_cannot_be_had_takes_the_fence_down_again() {
     );
 }
 
-async fn claim_of(world: &World, node: &str) -> String {
+pub(crate) async fn claim_of(world: &World, node: &str) -> String {
     let claims = world.list_claims().await;
     let has = |claim: &&NodeClaim| {
         claim.status.as_ref().and_then(|status| status.node_name.as_deref()) == Some(node)

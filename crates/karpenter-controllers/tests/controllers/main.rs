@@ -3,5 +3,10 @@
 
 mod cloud;
 mod disruption;
+mod drift;
 mod life;
+mod observations;
+#[path = "../observer/mod.rs"]
+mod observer;
+mod provider;
 mod world;

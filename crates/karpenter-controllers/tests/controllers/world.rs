@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_apiserver::{ApiServer, Options};
 use karpenter_controllers::{Computing, Karpenter};
-use karpenter_environment::{Environment as _, SimulatedEnvironment};
+use karpenter_environment::{Environment, SimulatedEnvironment};
 use karpenter_kwok::{
     KWOKNodeClass, Kwok, Market, Plenty, SimulatedCloud, definition, generated_instance_types,
 };
@@ -17,9 +17,16 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use crate::observer::Observer;
+use crate::provider::Double;
+
+/// Every world is observed: when it ends, the observer says whether disruption kept to the rules.
 pub(crate) struct World {
     pub(crate) client: Client,
     environment: Arc<SimulatedEnvironment>,
+    /// What the test has the cloud say.
+    pub(crate) cloud: Arc<crate::provider::Said>,
+    pub(crate) observer: Option<Observer>,
 }
 
 impl World {
@@ -30,7 +37,7 @@ impl World {
         let server = ApiServer::new(Options { environment: environment.clone(), ..Options::default() });
         let client = Client::new(server.clone(), "default");
         tokio::spawn(async move { server.run_collector().await });
-        let world = Self { client, environment };
+        let mut world = Self { client, environment, cloud: Arc::default(), observer: None };
         let mut definitions = karpenter_api::crds(&LabelRules::default());
         definitions.push(definition());
         for crd in definitions {
@@ -41,6 +48,8 @@ impl World {
         )
         .unwrap();
         Api::all(world.client.clone()).create(&PostParams::default(), &class).await.unwrap();
+        let environment: Arc<dyn Environment> = world.environment.clone();
+        world.observer = Some(Observer::begin(&world.client, &environment));
         world.create_pool("general").await;
         world
     }
@@ -70,6 +79,22 @@ impl World {
     }
 
     fn start_on(&self, market: Arc<dyn Market>) -> tokio::task::JoinHandle<()> {
+        self.start_as(market, |karpenter| karpenter)
+    }
+
+    /// Starts Karpenter, set up as the test likes.
+    pub(crate) fn start_with(
+        &self,
+        set_up: impl FnOnce(Karpenter) -> Karpenter,
+    ) -> tokio::task::JoinHandle<()> {
+        self.start_as(Arc::new(Plenty), set_up)
+    }
+
+    fn start_as(
+        &self,
+        market: Arc<dyn Market>,
+        set_up: impl FnOnce(Karpenter) -> Karpenter,
+    ) -> tokio::task::JoinHandle<()> {
         let kwok = Kwok::new(
             self.client.clone(),
             self.environment.clone(),
@@ -77,7 +102,9 @@ impl World {
             generated_instance_types(),
             Vec::new(),
         );
-        let karpenter = Karpenter { computing: Computing::InPlace, ..Karpenter::new(Arc::new(kwok.clone())) };
+        let provider = Arc::new(Double { kwok: kwok.clone(), said: self.cloud.clone() });
+        let karpenter =
+            set_up(Karpenter { computing: Computing::InPlace, ..Karpenter::new(provider) });
         let mut runtime = Runtime::new(self.client.clone(), self.environment.clone());
         karpenter.install::<KWOKNodeClass>(&mut runtime);
         tokio::spawn(async move {
@@ -152,8 +179,11 @@ impl World {
     }
 
     pub(crate) async fn set_disruption(&self, pool: &str, disruption: Value) {
-        let patch = Patch::Merge(json!({"spec": {"disruption": disruption}}));
-        self.pools().patch(pool, &PatchParams::default(), &patch).await.unwrap();
+        self.change_pool(pool, json!({"spec": {"disruption": disruption}})).await;
+    }
+
+    pub(crate) async fn change_pool(&self, pool: &str, change: Value) {
+        self.pools().patch(pool, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
     }
 
     /// Has the pool buy at list price only: spot nodes are not replaced by spot nodes.
@@ -186,6 +216,13 @@ pub(crate) fn condition(claim: &NodeClaim, type_: &str) -> String {
         .into_iter()
         .find(|found| found.type_ == type_)
         .map_or("absent".to_owned(), |found| found.status.clone())
+}
+
+/// Why a condition of a claim is as it is.
+pub(crate) fn reason(claim: &NodeClaim, type_: &str) -> String {
+    let conditions = claim.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut found = conditions.into_iter().filter(|found| found.type_ == type_);
+    found.next().map_or("absent".to_owned(), |found| found.reason.clone())
 }
 
 /// Lets simulated time pass.
