@@ -19,10 +19,12 @@ mod patches;
 mod provisioning;
 mod registrations;
 mod state;
+mod static_capacity;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use karpenter_api::options::{FeatureGate, FeatureGates};
 use karpenter_core::SolverOptions;
 use karpenter_provider::{NodeClassObject, Provider};
 use karpenter_runtime::{Controller, Kind, Runtime};
@@ -48,6 +50,8 @@ pub struct Karpenter {
     pub computing: Computing,
     /// How nodes are disrupted voluntarily.
     pub disruption: DisruptionSettings,
+    /// Which optional features are on.
+    pub gates: FeatureGates,
     /// Where it is counted what happens.
     pub metrics: Metrics,
 }
@@ -61,6 +65,7 @@ impl Karpenter {
             batching: BatchSettings { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
             computing: Computing::Aside,
             disruption: DisruptionSettings::default(),
+            gates: FeatureGates::default(),
             metrics: Metrics::default(),
         }
     }
@@ -84,8 +89,17 @@ impl Karpenter {
             rules.clone(),
             self.solver.clone(),
             self.disruption.clone(),
+            self.gates,
             self.metrics.clone(),
         );
+        if self.gates.is_on(FeatureGate::StaticCapacity) {
+            runtime.add(static_capacity::StaticCapacity::new(
+                state.clone(),
+                rules.clone(),
+                classes,
+                self.metrics.clone(),
+            ));
+        }
         let provisioner = provisioning::Provisioner::new(
             state.clone(),
             rules,

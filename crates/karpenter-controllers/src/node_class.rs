@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use karpenter_api::{NodeClaim, NodePool};
 use karpenter_api::condition::READY;
 use karpenter_api::nodepool::NodeClassReference;
+use karpenter_api::{NodeClaim, NodePool};
 use karpenter_provider::NodeClassObject;
 use karpenter_runtime::{Caches, Change, Controller, Handle, Key, Kind, Outcome, View, Wakes, Watches};
 

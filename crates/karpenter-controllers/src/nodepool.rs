@@ -174,8 +174,7 @@ impl NodePools {
             metadata.annotations.as_ref().and_then(|all| all.get(NODEPOOL_HASH_VERSION)).cloned()
         };
         // A claim that was never stamped is left alone, unless its pool is just changing versions.
-        let migrating =
-            stamp(&pool.metadata).is_some_and(|version| version != hash::NODEPOOL_HASH_VERSION);
+        let migrating = stamp(&pool.metadata).is_some_and(|version| version != hash::NODEPOOL_HASH_VERSION);
         claims.filter_map(move |claim| {
             let stale = match stamp(&claim.metadata) {
                 Some(version) => version != hash::NODEPOOL_HASH_VERSION,

@@ -60,6 +60,8 @@ pub struct State {
     registrations: BTreeMap<String, Registrations>,
     /// Nodes that are about to go, so that their pods need another place.
     leaving: BTreeSet<Arc<str>>,
+    /// Claims of static pools that a command is about to create, by pool.
+    reserved: BTreeMap<String, u32>,
     /// Where waiting pods were planned to go, by UID: the name of a node, or of a claim that will become one.
     planned: BTreeMap<Arc<str>, Arc<str>>,
     /// When pods cease to refuse disruption.
@@ -101,6 +103,7 @@ impl State {
             pods_on: BTreeMap::new(),
             registrations: BTreeMap::new(),
             leaving: BTreeSet::new(),
+            reserved: BTreeMap::new(),
             planned: BTreeMap::new(),
             protections: BTreeSet::new(),
             version: 0,
@@ -129,6 +132,16 @@ impl State {
     /// Says which nodes are about to go.
     pub(crate) fn set_leaving(&mut self, nodes: BTreeSet<Arc<str>>) {
         self.leaving = nodes;
+    }
+
+    /// Says how many claims of each static pool a command is about to create.
+    pub(crate) fn set_reserved(&mut self, reserved: BTreeMap<String, u32>) {
+        self.reserved = reserved;
+    }
+
+    /// How many claims of a static pool a command is about to create.
+    pub(crate) fn reserved(&self, pool: &str) -> u32 {
+        self.reserved.get(pool).copied().unwrap_or_default()
     }
 
     /// Remembers where a waiting pod was planned to go.

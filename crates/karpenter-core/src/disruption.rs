@@ -16,6 +16,7 @@ mod outlook;
 mod plan;
 mod schedule;
 mod single;
+mod static_pools;
 
 pub use budget::{
     Allowance, Budget, BudgetNodes, BudgetWindow, ConsolidationPolicy, DisruptionReason, PoolDisruption,
@@ -24,6 +25,7 @@ pub use budget::{
 pub use outlook::Outlook;
 pub use plan::{DisruptionCommand, DisruptionMethod, DisruptionOptions, DisruptionPlan, NodeOutlook};
 pub use schedule::Schedule;
+pub use static_pools::{StaticPool, scale_down_order};
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -35,6 +37,7 @@ use crate::catalog::Catalog;
 use crate::cluster::{ClusterSnapshot, Node, NodeStage, Pod, PodOwner};
 use crate::plan::{ReservedPolicy, SolverOptions};
 use crate::solver::{Stage, eligible};
+use budget::allowances_of;
 use candidate::{Candidate, Candidates};
 use moves::Field;
 
@@ -87,13 +90,30 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn ask(&self, method: DisruptionMethod, outlooks: &mut Outlooks) -> Option<DisruptionCommand> {
-        match method {
+    fn ask(&self, method: DisruptionMethod, outlooks: &mut Outlooks) -> Vec<DisruptionCommand> {
+        let found = match method {
+            DisruptionMethod::StaticDrift => return self.static_drift(outlooks),
             DisruptionMethod::Emptiness => self.emptiness(outlooks),
             DisruptionMethod::Drift => drift::plan(&self.field(DisruptionReason::Drifted, false), outlooks),
             DisruptionMethod::MultiNodeConsolidation => multi::plan(self.consolidation()),
             DisruptionMethod::SingleNodeConsolidation => single::plan(self.consolidation(), outlooks),
+        };
+        found.into_iter().collect()
+    }
+
+    fn static_drift(&self, outlooks: &mut Outlooks) -> Vec<DisruptionCommand> {
+        let pools = &self.options.static_pools;
+        let drifted = &self.found.static_drifted;
+        if drifted.is_empty() {
+            return Vec::new();
         }
+        let allowances = allowances_of(
+            pools.iter().map(|pool| &pool.pool),
+            &self.snapshot.nodes,
+            DisruptionReason::Drifted,
+            self.now,
+        );
+        static_pools::plan_drift(pools, drifted, &allowances, self.options.terminate_first_drift, outlooks)
     }
 
     fn consolidation(&self) -> &Field<'a> {
@@ -165,6 +185,7 @@ impl<'a> Planner<'a> {
             reason: DisruptionReason::Empty,
             candidates: moves::names(taken.into_iter()),
             replacements: Vec::new(),
+            template_replacements: Vec::new(),
             existing: Vec::new(),
             source_cost,
             savings: source_cost,

@@ -11,7 +11,9 @@ use karpenter_core::cluster::{
     ClusterSnapshot, LabelRules, Labels, Node, NodeLife, NodePool, NodeStage, Pod, PodId, PodOwner, PodPhase,
     PodSpec,
 };
-use karpenter_core::disruption::{DisruptionMethod, Outlook, PoolDisruption};
+use karpenter_core::disruption::{
+    Budget, BudgetNodes, DisruptionMethod, Outlook, PoolDisruption, StaticPool, scale_down_order,
+};
 use karpenter_core::requirements::{RequirementSet, ValueSet};
 use karpenter_core::{DisruptionOptions, DisruptionPlan, plan_disruption};
 use karpenter_quantity::{CPU, PODS, Quantity, ResourceList};
@@ -204,4 +206,86 @@ fn a_command_takes_no_more_nodes_than_it_may() {
     let plan = planned(nodes, &options);
     let (candidates, _) = command(&plan, DisruptionMethod::MultiNodeConsolidation).expect("there is room");
     assert_eq!(candidates.len(), 3);
+}
+
+fn static_pool(replicas: u32, active: u32, room: u32, budgets: &str) -> StaticPool {
+    let budget = Budget {
+        reasons: None,
+        nodes: BudgetNodes::parse(budgets),
+        window: karpenter_core::disruption::BudgetWindow::Always,
+    };
+    let disruption = PoolDisruption { budgets: vec![budget], ..PoolDisruption::default() };
+    let pool = Arc::new(NodePool { name: "fixed".into(), disruption, ..NodePool::default() });
+    StaticPool { pool, replicas, active, pending: 0, room }
+}
+
+fn fixed_node(name: &str, drifted: Option<&str>) -> Node {
+    let mut node = node(name, 4, &[1]);
+    node.node_pool = Some("fixed".into());
+    node.life.drifted = drifted.map(|since| since.parse().expect("an instant"));
+    node
+}
+
+fn static_drift(pool: StaticPool, terminate_first: bool) -> (Vec<(String, usize)>, DisruptionPlan) {
+    let nodes = vec![
+        fixed_node("new", None),
+        fixed_node("late", Some("2026-01-01T02:00:00Z")),
+        fixed_node("early", Some("2026-01-01T01:00:00Z")),
+    ];
+    let options = DisruptionOptions {
+        static_pools: vec![pool],
+        terminate_first_drift: terminate_first,
+        ..DisruptionOptions::default()
+    };
+    let plan = planned(nodes, &options);
+    assert!(plan.commands.iter().all(|command| command.method == DisruptionMethod::StaticDrift));
+    let commands = plan.commands.iter();
+    let commands =
+        commands.map(|command| (command.candidates[0].to_string(), command.template_replacements.len()));
+    (commands.collect(), plan)
+}
+
+#[test]
+fn static_drift_takes_the_longest_drifted_within_budget_and_limit() {
+    let of = |pool| static_drift(pool, false).0;
+    let (early, late) = (("early".to_owned(), 1), ("late".to_owned(), 1));
+    assert_eq!(of(static_pool(3, 3, u32::MAX, "100%")), [early.clone(), late]);
+    assert_eq!(of(static_pool(3, 3, u32::MAX, "1")), [early.clone()]);
+    assert_eq!(of(static_pool(3, 3, 1, "100%")), [early]);
+    assert!(of(static_pool(3, 3, 0, "100%")).is_empty());
+    assert!(of(static_pool(2, 3, u32::MAX, "100%")).is_empty(), "scaling down comes first");
+    let (_, plan) = static_drift(static_pool(3, 3, 0, "100%"), false);
+    assert_eq!(*outlook(&plan, "early"), Outlook::AtNodeLimit);
+    assert_eq!(*outlook(&plan, "new"), Outlook::Static);
+}
+
+#[test]
+fn at_the_limit_static_drift_ends_the_node_first_where_it_may() {
+    let (commands, _) = static_drift(static_pool(3, 3, 0, "1"), true);
+    assert_eq!(commands, [("early".to_owned(), 0)]);
+    let (commands, _) = static_drift(static_pool(3, 3, 1, "100%"), true);
+    assert_eq!(commands, [("early".to_owned(), 1)], "while there is room the replacement comes first");
+}
+
+#[test]
+fn a_static_pool_gives_up_the_nodes_that_are_missed_least() {
+    let mut refusing = fixed_node("refusing", None);
+    refusing.pods.clear();
+    let mut protected = pod("protected", 1);
+    protected.do_not_disrupt = true;
+    refusing.pods.push(Arc::new(protected));
+    let mut daemons = fixed_node("daemons", None);
+    let mut daemon = pod("daemon", 1);
+    daemon.owner = PodOwner::DaemonSet;
+    daemons.pods = vec![Arc::new(daemon)];
+    let mut busy = fixed_node("busy", None);
+    busy.pods.push(Arc::new(pod("second", 1)));
+    let mut old = busy.clone();
+    old.name = "old".into();
+    old.life.expire_after = Some(SignedDuration::from_hours(13));
+    let light = fixed_node("light", None);
+    let nodes = [refusing, busy, light, old, daemons].map(Arc::new);
+    let order = scale_down_order(&nodes.iter().collect::<Vec<_>>(), now());
+    let order: Vec<&str> = order.iter().map(|name| &**name).collect();
+    assert_eq!(order, ["daemons", "old", "light", "busy", "refusing"], "an old node has little life to lose");
 }

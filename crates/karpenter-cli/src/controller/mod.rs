@@ -64,6 +64,7 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     let karpenter = Karpenter {
         solver: solver(options),
         batching: batching(settings),
+        gates: options.feature_gates,
         ..Karpenter::new(Arc::new(kwok.clone()))
     };
     let state = karpenter.install::<KWOKNodeClass>(&mut controllers);

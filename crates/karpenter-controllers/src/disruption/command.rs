@@ -6,7 +6,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED};
-use karpenter_api::{NodeClaim, NodePool};
+use karpenter_api::labels::NODEPOOL;
+use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod};
 use karpenter_runtime::{Key, View, Write};
 
@@ -14,7 +15,7 @@ use crate::fence::fenced;
 use crate::metrics::{Labels, Metrics};
 use crate::nodeclaim::{condition, conditions};
 use crate::patches::difference;
-use crate::provisioning::node_claim;
+use crate::provisioning::{node_claim, template_claim};
 use crate::state::{Shared, provider_id};
 
 /// How long replacements may take to get ready.
@@ -53,15 +54,23 @@ impl Command {
     pub(super) fn new(
         plan: DisruptionCommand,
         claims: BTreeMap<String, Arc<NodeClaim>>,
-        pools: &[Arc<NodePool>],
+        (pools, rules): (&[Arc<NodePool>], &LabelRules),
         view: &View<'_>,
     ) -> Self {
-        let replacement = |claim: &karpenter_core::plan::ClaimPlan| {
-            let pool = pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(&*claim.node_pool))?;
-            let name = format!("{}-{}", claim.node_pool, view.environment.suffix());
-            Some(Replacement { claim: node_claim(claim, pool, name), seen: false })
+        let named = |pool: &str| {
+            let object = pools.iter().find(|object| object.metadata.name.as_deref() == Some(pool))?;
+            Some((object, format!("{pool}-{}", view.environment.suffix())))
         };
-        let replacements = plan.replacements.iter().filter_map(replacement).collect();
+        let planned = plan.replacements.iter().filter_map(|claim| {
+            let (pool, name) = named(&claim.node_pool)?;
+            Some(node_claim(claim, pool, name))
+        });
+        let from_template = plan.template_replacements.iter().filter_map(|pool| {
+            let (pool, name) = named(pool)?;
+            Some(template_claim(pool, rules, name))
+        });
+        let claims_to_be = planned.chain(from_template);
+        let replacements = claims_to_be.map(|claim| Replacement { claim, seen: false }).collect();
         Self { plan, claims, replacements, started: view.now }
     }
 
@@ -80,9 +89,22 @@ impl Command {
         self.replacements.iter().all(|new| new.seen)
     }
 
+    /// The static pools for which it has yet to create a claim, one entry for each.
+    pub(super) fn reserved(&self) -> impl Iterator<Item = &str> {
+        let missing = self.replacements.iter().filter(|new| !new.seen);
+        let of_pool = |new: &Replacement| {
+            let labels = new.claim.metadata.labels.as_ref()?;
+            let own = labels.get(NODEPOOL)?;
+            self.plan.template_replacements.iter().find(|pool| ***pool == **own)
+        };
+        missing.filter_map(of_pool).map(|pool| &**pool)
+    }
+
     /// The pools of the claims that are created, and whether their `minValues` were relaxed.
     pub(super) fn replacements(&self) -> impl Iterator<Item = (&str, bool)> {
-        self.plan.replacements.iter().map(|claim| (&*claim.node_pool, claim.min_values_relaxed))
+        let planned =
+            self.plan.replacements.iter().map(|claim| (&*claim.node_pool, claim.min_values_relaxed));
+        planned.chain(self.plan.template_replacements.iter().map(|pool| (&**pool, false)))
     }
 
     /// Its labels in metrics: decision, reason, type of consolidation.
@@ -111,7 +133,16 @@ impl Command {
     }
 
     fn decision(&self) -> &'static str {
-        if self.plan.replacements.is_empty() { "delete" } else { "replace" }
+        match (self.awaited(), self.plan.method) {
+            (0, DisruptionMethod::StaticDrift) => "terminate-first",
+            (0, _) => "delete",
+            _ => "replace",
+        }
+    }
+
+    /// How many claims come in place of its nodes.
+    fn awaited(&self) -> usize {
+        self.plan.replacements.len() + self.plan.template_replacements.len()
     }
 
     /// What to do next.
@@ -121,7 +152,7 @@ impl Command {
         if self.claims.is_empty() {
             return Progress::Done;
         }
-        if self.replacements.len() < self.plan.replacements.len() {
+        if self.replacements.len() < self.awaited() {
             return Progress::Failed("the NodePool of a replacement is gone".to_owned());
         }
         let fences = self.fences(state, view);
@@ -208,7 +239,7 @@ pub(super) fn consolidation_type(method: DisruptionMethod) -> &'static str {
         DisruptionMethod::Emptiness => "empty",
         DisruptionMethod::MultiNodeConsolidation => "multi",
         DisruptionMethod::SingleNodeConsolidation => "single",
-        DisruptionMethod::Drift => "",
+        DisruptionMethod::Drift | DisruptionMethod::StaticDrift => "",
     }
 }
 

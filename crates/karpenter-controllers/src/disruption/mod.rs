@@ -15,6 +15,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED};
+use karpenter_api::options::{FeatureGate, FeatureGates};
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod, Outlook};
 use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches, Write};
@@ -30,6 +31,7 @@ use crate::observed::ObservedPod;
 use crate::patches::difference;
 use crate::provisioning::usable_pools;
 use crate::state::{Shared, provider_id};
+use crate::static_capacity::static_pools_of;
 
 /// How often the cluster is looked at while it changes.
 const POLL: Duration = Duration::from_secs(10);
@@ -51,19 +53,18 @@ const OUTLOOKS_TOLD: usize = 50;
 pub struct DisruptionSettings {
     /// The methods, in the order in which they are asked.
     pub methods: Vec<DisruptionMethod>,
-    /// Whether spot nodes may be replaced by cheaper spot nodes.
-    pub spot_to_spot: bool,
 }
 
 impl Default for DisruptionSettings {
     fn default() -> Self {
         let methods = vec![
             DisruptionMethod::Emptiness,
+            DisruptionMethod::StaticDrift,
             DisruptionMethod::Drift,
             DisruptionMethod::MultiNodeConsolidation,
             DisruptionMethod::SingleNodeConsolidation,
         ];
-        Self { methods, spot_to_spot: false }
+        Self { methods }
     }
 }
 
@@ -73,6 +74,7 @@ pub(crate) struct Disruption {
     rules: LabelRules,
     solver: karpenter_core::SolverOptions,
     settings: DisruptionSettings,
+    gates: FeatureGates,
     reply: Option<MoveReply>,
     /// A move that was found, and when.
     chosen: Option<(DisruptionCommand, Timestamp)>,
@@ -90,6 +92,7 @@ impl Disruption {
         rules: LabelRules,
         solver: karpenter_core::SolverOptions,
         settings: DisruptionSettings,
+        gates: FeatureGates,
         metrics: Metrics,
     ) -> Self {
         Self {
@@ -97,6 +100,7 @@ impl Disruption {
             rules,
             solver,
             settings,
+            gates,
             reply: None,
             chosen: None,
             commands: Vec::new(),
@@ -151,7 +155,14 @@ impl Disruption {
             }
         }
         let leaving = self.commands.iter().filter(|command| command.has_started()).flat_map(Command::nodes);
-        self.state.lock().set_leaving(leaving.map(Arc::from).collect());
+        let mut reserved: BTreeMap<String, u32> = BTreeMap::new();
+        for pool in self.commands.iter().flat_map(Command::reserved) {
+            *reserved.entry(pool.to_owned()).or_default() += 1;
+        }
+        let mut state = self.state.lock();
+        state.set_leaving(leaving.map(Arc::from).collect());
+        state.set_reserved(reserved);
+        drop(state);
         writes
     }
 
@@ -171,7 +182,14 @@ impl Disruption {
         self.looked = Some((state.version(), view.now));
         state.end_protections(view.now);
         let mut snapshot = state.snapshot();
-        let pools = usable_pools(&mut snapshot, &self.rules, view.caches);
+        let mut pools = usable_pools(&mut snapshot, &self.rules, view.caches);
+        let mut static_pools = Vec::new();
+        if self.gates.is_on(FeatureGate::StaticCapacity) {
+            for (pool, object) in static_pools_of(&state, &self.rules, view.caches) {
+                static_pools.push(pool);
+                pools.push(object);
+            }
+        }
         let mut nominated: BTreeSet<Arc<str>> =
             state.claims().filter_map(|claim| settling(claim, view.now)).collect();
         nominated.extend(state.nominated());
@@ -181,7 +199,9 @@ impl Disruption {
             options: karpenter_core::disruption::DisruptionOptions {
                 solver: self.solver.clone(),
                 methods: self.settings.methods.clone(),
-                spot_to_spot: self.settings.spot_to_spot,
+                spot_to_spot: self.gates.is_on(FeatureGate::SpotToSpotConsolidation),
+                static_pools,
+                terminate_first_drift: self.gates.is_on(FeatureGate::TerminateFirstDrift),
                 nominated,
                 disrupting: self.commands.iter().flat_map(Command::nodes).map(Arc::from).collect(),
                 ..Default::default()
@@ -203,7 +223,8 @@ impl Disruption {
         if let Some((chosen, since)) = self.chosen.take() {
             match commands.iter().find_map(|found| confirmed(&chosen, found)) {
                 Some(command) if view.now.duration_since(since) >= SECOND_LOOK => {
-                    return self.start(command, &pools, view).then_all(told);
+                    self.begin_command(command, &pools, view);
+                    return Outcome::after(Duration::ZERO).then_all(told);
                 }
                 Some(_) => {
                     let wait = SECOND_LOOK - view.now.duration_since(since);
@@ -213,11 +234,20 @@ impl Disruption {
                 None => self.metrics.validation_failed(consolidation_type(chosen.method)),
             }
         }
-        let Some(first) = commands.into_iter().next() else {
+        let mut commands = commands.into_iter();
+        let Some(first) = commands.next() else {
             return Outcome::after(POLL).then_all(told);
         };
+        if first.method == DisruptionMethod::StaticDrift {
+            let rest = commands.filter(|command| command.method == DisruptionMethod::StaticDrift);
+            for command in std::iter::once(first).chain(rest) {
+                self.begin_command(command, &pools, view);
+            }
+            return Outcome::after(Duration::ZERO).then_all(told);
+        }
         if first.method == DisruptionMethod::Drift {
-            return self.start(first, &pools, view).then_all(told);
+            self.begin_command(first, &pools, view);
+            return Outcome::after(Duration::ZERO).then_all(told);
         }
         self.chosen = Some((first, view.now));
         Outcome::after(Duration::try_from(SECOND_LOOK).unwrap_or(POLL)).then_all(told)
@@ -228,23 +258,17 @@ impl Disruption {
         command.candidates.iter().any(|node| busy.contains(&**node))
     }
 
-    fn start(
-        &mut self,
-        command: DisruptionCommand,
-        pools: &[Arc<NodePool>],
-        view: &View<'_>,
-    ) -> Outcome<MoveRequest> {
+    /// Begins a command; the next look at it writes.
+    fn begin_command(&mut self, command: DisruptionCommand, pools: &[Arc<NodePool>], view: &View<'_>) {
         let claims: BTreeMap<String, Arc<NodeClaim>> = {
             let state = self.state.lock();
             let of_node = |node: &Arc<str>| Some((node.to_string(), state.claim_of(node)?.clone()));
             command.candidates.iter().filter_map(of_node).collect()
         };
-        let command = Command::new(command, claims, pools, view);
+        let command = Command::new(command, claims, (pools, &self.rules), view);
         tracing::info!("disrupting node(s): {}", command.text());
         self.metrics.command_started(&command.labels(), command.replacements());
         self.commands.push(command);
-        // The next look at the command writes.
-        Outcome::after(Duration::ZERO)
     }
 
     fn tell_outlooks(
@@ -385,6 +409,7 @@ fn event_reason(outlook: &Outlook) -> Option<&'static str> {
         | Outlook::PodDoNotDisrupt { .. }
         | Outlook::PodDisruptionBudget { .. }
         | Outlook::SeveralPodDisruptionBudgets { .. }
+        | Outlook::AtNodeLimit
         | Outlook::UnknownNodePool { .. } => Some("DisruptionBlocked"),
         Outlook::ConsolidationOff
         | Outlook::NotEmpty

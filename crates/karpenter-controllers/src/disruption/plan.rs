@@ -48,10 +48,11 @@ impl MovePlanner {
     pub(crate) fn plan(&self, request: MoveRequest) -> BoxFuture<'static, MoveReply> {
         let planner = self.clone();
         async move {
-            let MoveRequest { mut snapshot, mut pools, options, now } = request;
+            let MoveRequest { mut snapshot, mut pools, mut options, now } = request;
             let (catalog, left_out) = catalog(&*planner.provider, &pools).await;
             let known = |name: &str| catalog.by_pool.contains_key(name);
             snapshot.node_pools.retain(|pool| known(&pool.name));
+            options.static_pools.retain(|own| known(&own.pool.name));
             pools.retain(|pool| pool.metadata.name.as_deref().is_some_and(known));
             let compute = move || plan_disruption(&snapshot, &catalog, &options, now);
             let begun = Instant::now();

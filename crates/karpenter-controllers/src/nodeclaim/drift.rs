@@ -32,7 +32,8 @@ fn template_changed(claim: &NodeClaim, pool: &NodePool) -> bool {
     let of_pool = |key| stamp(pool.metadata.annotations.as_ref(), key);
     let versions = of_claim(NODEPOOL_HASH_VERSION).zip(of_pool(NODEPOOL_HASH_VERSION));
     let hashes = of_claim(NODEPOOL_HASH).zip(of_pool(NODEPOOL_HASH));
-    versions.is_some_and(|(ours, theirs)| ours == theirs) && hashes.is_some_and(|(ours, theirs)| ours != theirs)
+    versions.is_some_and(|(ours, theirs)| ours == theirs)
+        && hashes.is_some_and(|(ours, theirs)| ours != theirs)
 }
 
 /// Whether the claim's labels still meet the pool's requirements.
@@ -78,9 +79,9 @@ fn is_of(claim: &NodeClaim, offering: &Offering, rules: &LabelRules) -> bool {
 /// The value of a claim's label, whatever name of the label was used.
 fn label<'c>(claim: &'c NodeClaim, key: &str, rules: &LabelRules) -> Option<&'c str> {
     let labels = claim.metadata.labels.as_ref()?;
-    let found = labels.get(key).or_else(|| {
-        labels.iter().find(|(name, _)| rules.normalize(name) == key).map(|(_, value)| value)
-    });
+    let found = labels
+        .get(key)
+        .or_else(|| labels.iter().find(|(name, _)| rules.normalize(name) == key).map(|(_, value)| value));
     found.map(String::as_str)
 }
 
@@ -125,7 +126,11 @@ mod tests {
         assert_eq!(found(&claim, &json!({NODEPOOL_HASH: "2"}), &json!([])), None, "no version");
         assert_eq!(found(&claim, &json!({}), &json!([])), None, "never stamped");
         let unmet = json!([{"key": "team", "operator": "Exists"}]);
-        assert_eq!(found(&claim, &hashed("2", "v3"), &unmet), Some(NODEPOOL_DRIFTED), "the template comes first");
+        assert_eq!(
+            found(&claim, &hashed("2", "v3"), &unmet),
+            Some(NODEPOOL_DRIFTED),
+            "the template comes first"
+        );
     }
 
     #[test]

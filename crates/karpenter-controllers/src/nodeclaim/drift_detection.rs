@@ -138,7 +138,8 @@ impl Controller for DriftDetection {
             Some(reason) => conditions(&mut new, view.now).set(DRIFTED, "True", reason, reason),
             None => conditions(&mut new, view.now).clear(DRIFTED),
         }
-        let again = heard.and_then(|heard| heard.at).map_or(PERIOD, |at| PERIOD - view.now.duration_since(at));
+        let again =
+            heard.and_then(|heard| heard.at).map_or(PERIOD, |at| PERIOD - view.now.duration_since(at));
         let again = Duration::try_from(again).unwrap_or_default().max(Duration::from_secs(1));
         Outcome::after(again).then_all(difference(&**claim, &new))
     }
@@ -157,7 +158,9 @@ impl Controller for DriftDetection {
                 heard.unsold = !drift::is_sold(claim, &types, &self.rules);
                 heard.found_in_list = (!heard.unsold).then_some(view.now);
             }
-            Some(Err(error)) => tracing::debug!("what can be bought for NodeClaim {key} is not known: {error}"),
+            Some(Err(error)) => {
+                tracing::debug!("what can be bought for NodeClaim {key} is not known: {error}")
+            }
             None => {}
         }
     }

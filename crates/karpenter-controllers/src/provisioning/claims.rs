@@ -7,57 +7,105 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use karpenter_api::annotations::{MIN_VALUES_RELAXED, NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
 use karpenter_api::labels::{INSTANCE_TYPE, NODEPOOL, node_class_label};
 use karpenter_api::nodeclaim::{NodeClaimSpec, ResourceRequirements};
-use karpenter_api::{NodeClaim, NodePool, Requirement, hash};
+use karpenter_api::{LabelRules, NodeClaim, NodePool, Requirement, hash};
 use karpenter_core::plan::ClaimPlan;
 use karpenter_core::requirements;
 
 /// The claim that `plan` asks for, named `name`.
 pub(crate) fn node_claim(plan: &ClaimPlan, pool: &NodePool, name: String) -> NodeClaim {
-    let template = &pool.spec.template.spec;
     let requests =
         plan.requests.iter().map(|(name, amount)| (name.to_owned(), Quantity(amount.to_string()))).collect();
     NodeClaim {
         metadata: ObjectMeta {
             name: Some(name),
             labels: Some(labels(plan, pool)),
-            annotations: Some(annotations(plan, pool)),
+            annotations: Some(annotations(plan.min_values_relaxed, pool)),
             owner_references: Some(vec![owner(pool)]),
             ..ObjectMeta::default()
         },
-        spec: NodeClaimSpec {
-            taints: template.taints.clone(),
-            startup_taints: template.startup_taints.clone(),
-            requirements: requirements(plan),
-            resources: Some(ResourceRequirements { requests: Some(requests) }),
-            node_class_ref: template.node_class_ref.clone(),
-            termination_grace_period: template.termination_grace_period.clone(),
-            expire_after: template.expire_after.clone(),
-        },
+        spec: spec(pool, requirements(plan), Some(ResourceRequirements { requests: Some(requests) })),
         status: None,
     }
 }
 
-/// The pool's labels, those that tie the claim to pool and class, and every requirement that leaves one value.
-fn labels(plan: &ClaimPlan, pool: &NodePool) -> BTreeMap<String, String> {
-    let template = pool.spec.template.metadata.as_ref();
-    let mut labels = template.and_then(|metadata| metadata.labels.clone()).unwrap_or_default();
-    for requirement in &plan.requirements {
-        if let (requirements::Operator::In, [value]) = (requirement.operator, requirement.values.as_slice()) {
-            labels.insert(requirement.key.to_string(), value.to_string());
+/// The claim that a pool's template alone asks for, named `name`, as static pools make them.
+pub(crate) fn template_claim(pool: &NodePool, rules: &LabelRules, name: String) -> NodeClaim {
+    let template = &pool.spec.template.spec;
+    let mut lines: Vec<Requirement> = template.requirements.clone();
+    for line in &mut lines {
+        line.key = rules.normalize(&line.key).to_owned();
+    }
+    let mut labels = tying_labels(pool);
+    lines.extend(
+        labels.iter().map(|(key, value)| Requirement::new(key, karpenter_api::Operator::In, [value])),
+    );
+    lines.sort_by(|a, b| a.key.cmp(&b.key));
+    for line in &lines {
+        // A label of the user's own gets one of its values now; the others are settled by the machine that is chosen.
+        let settled = line.values().len() == 1 || !rules.is_well_known(&line.key);
+        if let (karpenter_api::Operator::In, Some(value), true) =
+            (&line.operator, line.values().first(), settled)
+        {
+            labels.entry(line.key.clone()).or_insert_with(|| value.clone());
         }
     }
+    NodeClaim {
+        metadata: ObjectMeta {
+            name: Some(name),
+            labels: Some(labels),
+            annotations: Some(annotations(false, pool)),
+            owner_references: Some(vec![owner(pool)]),
+            ..ObjectMeta::default()
+        },
+        spec: spec(pool, lines, None),
+        status: None,
+    }
+}
+
+fn spec(
+    pool: &NodePool,
+    requirements: Vec<Requirement>,
+    resources: Option<ResourceRequirements>,
+) -> NodeClaimSpec {
+    let template = &pool.spec.template.spec;
+    NodeClaimSpec {
+        taints: template.taints.clone(),
+        startup_taints: template.startup_taints.clone(),
+        requirements,
+        resources,
+        node_class_ref: template.node_class_ref.clone(),
+        termination_grace_period: template.termination_grace_period.clone(),
+        expire_after: template.expire_after.clone(),
+    }
+}
+
+/// The template's labels and those that tie a claim to pool and class.
+fn tying_labels(pool: &NodePool) -> BTreeMap<String, String> {
+    let template = pool.spec.template.metadata.as_ref();
+    let mut labels = template.and_then(|metadata| metadata.labels.clone()).unwrap_or_default();
     let class = &pool.spec.template.spec.node_class_ref;
     labels.insert(NODEPOOL.to_owned(), pool.metadata.name.clone().unwrap_or_default());
     labels.insert(node_class_label(&class.group, &class.kind), class.name.clone());
     labels
 }
 
-fn annotations(plan: &ClaimPlan, pool: &NodePool) -> BTreeMap<String, String> {
+/// The pool's labels, those that tie the claim to pool and class, and every requirement that leaves one value.
+fn labels(plan: &ClaimPlan, pool: &NodePool) -> BTreeMap<String, String> {
+    let mut labels = tying_labels(pool);
+    for requirement in &plan.requirements {
+        if let (requirements::Operator::In, [value]) = (requirement.operator, requirement.values.as_slice()) {
+            labels.insert(requirement.key.to_string(), value.to_string());
+        }
+    }
+    labels
+}
+
+fn annotations(min_values_relaxed: bool, pool: &NodePool) -> BTreeMap<String, String> {
     let template = pool.spec.template.metadata.as_ref();
     let mut annotations = template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default();
     annotations.insert(NODEPOOL_HASH.to_owned(), hash::nodepool_hash(pool));
     annotations.insert(NODEPOOL_HASH_VERSION.to_owned(), hash::NODEPOOL_HASH_VERSION.to_owned());
-    annotations.insert(MIN_VALUES_RELAXED.to_owned(), plan.min_values_relaxed.to_string());
+    annotations.insert(MIN_VALUES_RELAXED.to_owned(), min_values_relaxed.to_string());
     annotations
 }
 

@@ -18,7 +18,7 @@ use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, 
 
 pub use batch::BatchSettings;
 use batch::{Batch, Wait};
-pub(crate) use claims::node_claim;
+pub(crate) use claims::{node_claim, template_claim};
 pub use plan::Computing;
 pub(crate) use plan::{PlanReply, PlanRequest, Planner, catalog};
 
@@ -313,7 +313,8 @@ fn has_leaving_pods(snapshot: &ClusterSnapshot) -> bool {
     snapshot.nodes.iter().any(|node| node.deleting && node.pods.iter().any(|pod| pod.is_reschedulable()))
 }
 
-fn is_ready(pool: &NodePool) -> bool {
+/// Whether nodes of the pool can be launched.
+pub(crate) fn is_ready(pool: &NodePool) -> bool {
     let conditions = pool.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.into_iter().any(|condition| condition.type_ == READY && condition.status == "True")
 }

@@ -26,7 +26,9 @@ async fn a_changed_template_is_drift_until_it_is_changed_back() {
     let claim = quiet_node(&world).await;
     pass(600).await;
     assert_eq!(drift_of(&world, &claim).await, "absent", "nothing has changed");
-    world.change_pool("general", json!({"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}})).await;
+    world
+        .change_pool("general", json!({"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}}))
+        .await;
     pass(5).await;
     assert_eq!(drift_of(&world, &claim).await, "NodePoolDrifted");
     world.change_pool("general", json!({"spec": {"template": {"metadata": {"labels": null}}}})).await;
@@ -53,7 +55,9 @@ async fn what_the_provider_says_is_heard_within_minutes_and_comes_last() {
     *world.cloud.drift.lock().unwrap() = Some("ImageDrifted".to_owned());
     pass(5 * 60 + 30).await;
     assert_eq!(drift_of(&world, &claim).await, "ImageDrifted");
-    world.change_pool("general", json!({"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}})).await;
+    world
+        .change_pool("general", json!({"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}}))
+        .await;
     pass(5).await;
     assert_eq!(drift_of(&world, &claim).await, "NodePoolDrifted", "the pool's word comes first");
     world.change_pool("general", json!({"spec": {"template": {"metadata": {"labels": null}}}})).await;
@@ -122,19 +126,16 @@ async fn drifted_nodes_are_replaced_one_at_a_time_where_the_budget_says_so() {
     let old: Vec<String> =
         world.list_claims().await.into_iter().filter_map(|claim| claim.metadata.name).collect();
     assert_eq!(old.len(), 3);
-    world.change_pool("general", json!({"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}})).await;
+    world
+        .change_pool("general", json!({"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}}))
+        .await;
     for round in 0..40 {
         pass(15).await;
         let claims = world.list_claims().await;
         let disrupted = claims.iter().filter(|claim| condition(claim, "DisruptionReason") == "True").count();
         assert!(disrupted <= 1, "{disrupted} at once");
         // Kubelets and scheduler: new nodes come up, pods that were asked to leave are gone.
-        for node in world.list_nodes().await {
-            let ready = node.status.as_ref().and_then(|status| status.conditions.as_ref()).is_some();
-            if !ready {
-                world.make_ready(node.metadata.name.as_deref().unwrap()).await;
-            }
-        }
+        world.make_new_nodes_ready().await;
         for pod in ["a", "b", "c"] {
             let found = world.pods().get_opt(pod).await.unwrap();
             if found.is_some_and(|pod| pod.metadata.deletion_timestamp.is_some()) {

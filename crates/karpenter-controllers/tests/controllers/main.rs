@@ -9,4 +9,5 @@ mod observations;
 #[path = "../observer/mod.rs"]
 mod observer;
 mod provider;
+mod static_capacity;
 mod world;

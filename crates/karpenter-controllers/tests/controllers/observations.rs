@@ -120,6 +120,7 @@ fn a_pod_that_its_budget_does_not_let_go() {
     assert_eq!(violations(&two).len(), 0);
     let mut refusing_evicted = evicted;
     merge(&mut refusing_evicted, &refusing("true"));
-    let against_its_will = [claim("a", None), pod("x", "a", &refusing("true")), pod("x", "a", &refusing_evicted)];
+    let against_its_will =
+        [claim("a", None), pod("x", "a", &refusing("true")), pod("x", "a", &refusing_evicted)];
     assert_eq!(violations(&against_its_will).len(), 1);
 }

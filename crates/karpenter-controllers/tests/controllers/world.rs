@@ -55,16 +55,42 @@ impl World {
     }
 
     pub(crate) async fn create_pool(&self, name: &str) {
-        let pool: NodePool = serde_json::from_value(json!({
+        self.create_pool_with(name, json!({})).await;
+    }
+
+    /// A pool with more in its `spec` than others have.
+    pub(crate) async fn create_pool_with(&self, name: &str, spec: Value) {
+        let mut pool: Value = json!({
             "metadata": {"name": name},
             "spec": {"template": {"spec": {
                 "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
                 "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}],
                 "startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}],
             }}},
-        }))
-        .unwrap();
-        Api::all(self.client.clone()).create(&PostParams::default(), &pool).await.unwrap();
+        });
+        for (key, value) in spec.as_object().unwrap() {
+            pool["spec"][key] = value.clone();
+        }
+        let pool: NodePool = serde_json::from_value(pool).unwrap();
+        self.pools().create(&PostParams::default(), &pool).await.unwrap();
+    }
+
+    /// What kubelets do about nodes that have joined since.
+    pub(crate) async fn make_new_nodes_ready(&self) {
+        for node in self.list_nodes().await {
+            let ready = node.status.as_ref().and_then(|status| status.conditions.as_ref()).is_some();
+            if !ready {
+                self.make_ready(node.metadata.name.as_deref().unwrap()).await;
+            }
+        }
+    }
+
+    /// Texts of the events with this reason.
+    pub(crate) async fn told(&self, reason: &str) -> Vec<String> {
+        let events: Api<k8s_openapi::api::core::v1::Event> = Api::all(self.client.clone());
+        let events = events.list(&ListParams::default()).await.unwrap().items;
+        let about = events.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
+        about.filter_map(|event| event.message).collect()
     }
 
     /// Starts Karpenter; it runs until the handle is aborted.
@@ -103,8 +129,7 @@ impl World {
             Vec::new(),
         );
         let provider = Arc::new(Double { kwok: kwok.clone(), said: self.cloud.clone() });
-        let karpenter =
-            set_up(Karpenter { computing: Computing::InPlace, ..Karpenter::new(provider) });
+        let karpenter = set_up(Karpenter { computing: Computing::InPlace, ..Karpenter::new(provider) });
         let mut runtime = Runtime::new(self.client.clone(), self.environment.clone());
         karpenter.install::<KWOKNodeClass>(&mut runtime);
         tokio::spawn(async move {

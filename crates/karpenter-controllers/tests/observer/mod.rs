@@ -71,7 +71,9 @@ impl Drop for Observer {
     fn drop(&mut self) {
         self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
         if !std::thread::panicking() {
-            let found = violations(&self.seen());
+            let seen = self.seen();
+            assert!(!seen.is_empty(), "the observer saw nothing at all");
+            let found = violations(&seen);
             assert!(found.is_empty(), "the observer saw: {found:#?}");
         }
     }
@@ -95,13 +97,7 @@ async fn follow(
             };
             version = object.metadata.resource_version.clone().unwrap_or_default();
             let object = serde_json::to_value(&object).unwrap();
-            let seen = Seen {
-                version: version.parse().unwrap(),
-                at: environment.now(),
-                kind,
-                object,
-                gone,
-            };
+            let seen = Seen { version: version.parse().unwrap(), at: environment.now(), kind, object, gone };
             log.lock().unwrap().push(seen);
         }
     }

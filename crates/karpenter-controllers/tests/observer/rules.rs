@@ -76,9 +76,11 @@ impl Cluster {
             return found;
         }
         let node_name = node.map(name_of).unwrap_or_default();
-        for pod in self.of("Pod").filter(|pod| is_active(pod) && text(&pod["spec"]["nodeName"]) == node_name) {
+        for pod in self.of("Pod").filter(|pod| is_active(pod) && text(&pod["spec"]["nodeName"]) == node_name)
+        {
             if refuses(pod, now) {
-                found.push(format!("{claim_name} is disrupted although {} says do-not-disrupt", name_of(pod)));
+                found
+                    .push(format!("{claim_name} is disrupted although {} says do-not-disrupt", name_of(pod)));
             }
             if stays(pod) {
                 continue;
@@ -95,15 +97,16 @@ impl Cluster {
     /// A pod begins to leave.
     fn judge_departure(&self, pod: &Value, now: Timestamp) -> Vec<String> {
         let evicted = pod["status"]["conditions"].as_array().into_iter().flatten().any(|condition| {
-            text(&condition["type"]) == "DisruptionTarget" && text(&condition["reason"]) == "EvictionByEvictionAPI"
+            text(&condition["type"]) == "DisruptionTarget"
+                && text(&condition["reason"]) == "EvictionByEvictionAPI"
         });
         if !evicted {
             return Vec::new();
         }
         let mut found = Vec::new();
-        let claim = self.of("NodeClaim").find(|claim| {
-            text(&claim["status"]["nodeName"]) == text(&pod["spec"]["nodeName"])
-        });
+        let claim = self
+            .of("NodeClaim")
+            .find(|claim| text(&claim["status"]["nodeName"]) == text(&pod["spec"]["nodeName"]));
         let deadline = claim
             .is_some_and(|claim| annotation(claim, "karpenter.sh/nodeclaim-termination-timestamp").is_some());
         if refuses(pod, now) && !deadline {
@@ -111,9 +114,8 @@ impl Cluster {
         }
         for budget in self.covering(pod) {
             let Some(least) = budget["spec"]["minAvailable"].as_u64() else { continue };
-            let others = |other: &&Value| {
-                name_of(other) != name_of(pod) && is_active(other) && selects(budget, other)
-            };
+            let others =
+                |other: &&Value| name_of(other) != name_of(pod) && is_active(other) && selects(budget, other);
             if (self.of("Pod").filter(others).count() as u64) < least {
                 found.push(format!("{} was evicted against {}", name_of(pod), name_of(budget)));
             }
@@ -243,7 +245,8 @@ fn is_active(pod: &Value) -> bool {
 /// The reason of a condition that is true.
 fn condition<'o>(object: &'o Value, type_: &str) -> Option<&'o str> {
     let conditions = object["status"]["conditions"].as_array()?;
-    let found = conditions.iter().find(|found| text(&found["type"]) == type_ && text(&found["status"]) == "True")?;
+    let found =
+        conditions.iter().find(|found| text(&found["type"]) == type_ && text(&found["status"]) == "True")?;
     Some(text(&found["reason"]))
 }
 

@@ -161,8 +161,18 @@ pub fn allowances(
     reason: DisruptionReason,
     now: Timestamp,
 ) -> BTreeMap<Arc<str>, Allowance> {
+    allowances_of(snapshot.node_pools.iter(), &snapshot.nodes, reason, now)
+}
+
+/// What the budgets of `pools` say about one reason.
+pub(crate) fn allowances_of<'p>(
+    pools: impl Iterator<Item = &'p Arc<NodePool>>,
+    nodes: &[Arc<Node>],
+    reason: DisruptionReason,
+    now: Timestamp,
+) -> BTreeMap<Arc<str>, Allowance> {
     let mut counts: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
-    for node in snapshot.nodes.iter().filter(|node| counts_for_budgets(node)) {
+    for node in nodes.iter().filter(|node| counts_for_budgets(node)) {
         let Some(pool) = &node.node_pool else { continue };
         let (nodes, disrupting) = counts.entry(pool).or_default();
         *nodes += 1;
@@ -173,7 +183,7 @@ pub fn allowances(
         let (nodes, disrupting) = counts.get(&*pool.name).copied().unwrap_or_default();
         (pool.name.clone(), allowance(pool, reason, nodes, disrupting, now))
     };
-    snapshot.node_pools.iter().map(of_pool).collect()
+    pools.map(of_pool).collect()
 }
 
 /// Nodes of which a percentage is taken: those that are up, or on their way back.

@@ -18,7 +18,7 @@ use crate::cluster::{
 use crate::solver::{covering, leaves_with_node, offering_price};
 
 /// What disturbing any node costs, even an empty one.
-const NODE_COST: f64 = 1.0;
+pub(crate) const NODE_COST: f64 = 1.0;
 
 /// The taint of nodes being disrupted: pods that tolerate it are not evicted.
 const DISRUPTED: &str = "karpenter.sh/disrupted";
@@ -72,6 +72,8 @@ pub(crate) struct Candidates<'a> {
     /// Nodes that may be disrupted, those that save most per disturbance first.
     pub(crate) all: Vec<Candidate<'a>>,
     pub(crate) outlooks: Outlooks,
+    /// Drifted nodes of static pools that may be disrupted.
+    pub(crate) static_drifted: Vec<&'a Arc<Node>>,
     /// Cost per hour and cost of disturbance of whole pools.
     pub(crate) totals: BTreeMap<Arc<str>, Totals>,
 }
@@ -95,8 +97,18 @@ impl<'a> Candidates<'a> {
             snapshot.node_pools.iter().map(|pool| (&*pool.name, named_types(catalog, pool))).collect();
         let mut screen = Screen { snapshot, options, now, pools, types, covering: FxHashMap::default() };
         let mut all: Vec<Candidate<'a>> = Vec::new();
+        let mut static_drifted = Vec::new();
         let mut outlooks = Outlooks::new();
         for node in &snapshot.nodes {
+            if options.static_pools.iter().any(|own| node.node_pool.as_ref() == Some(&own.pool.name)) {
+                let refusal = screen.static_refusal(node);
+                let outlook = refusal.unwrap_or_else(|| {
+                    static_drifted.push(node);
+                    Outlook::NotAsked
+                });
+                outlooks.insert(node.name.clone(), outlook);
+                continue;
+            }
             match screen.candidate(node) {
                 Ok(candidate) => {
                     let outlook = candidate.unconsolidatable.clone().unwrap_or(Outlook::NotAsked);
@@ -110,7 +122,7 @@ impl<'a> Candidates<'a> {
         }
         all.sort_by(|a, b| b.ratio().total_cmp(&a.ratio()).then_with(|| a.node.name.cmp(&b.node.name)));
         let totals = totals(snapshot, &all, options);
-        Self { all, outlooks, totals }
+        Self { all, outlooks, static_drifted, totals }
     }
 }
 
@@ -164,9 +176,34 @@ impl<'a> Screen<'a> {
         self.now.duration_since(quiet_since(node))
     }
 
+    /// Why a node of a static pool is not replaced: only drift does that.
+    fn static_refusal(&mut self, node: &Node) -> Option<Outlook> {
+        if let Err(outlook) = self.is_free(node) {
+            return Some(outlook);
+        }
+        if node.life.drifted.is_none() {
+            return Some(Outlook::Static);
+        }
+        if node.life.has_termination_grace_period {
+            return None;
+        }
+        node.pods.iter().find_map(|pod| self.refusal(pod))
+    }
+
     /// The node's pool, unless something about the node itself forbids disrupting it.
     fn pool_of(&self, node: &Node) -> Result<&'a Arc<NodePool>, Outlook> {
+        self.is_free(node)?;
         let Some(name) = &node.node_pool else { return Err(Outlook::NotManaged) };
+        let unknown = || Outlook::UnknownNodePool { node_pool: name.clone() };
+        let pool = self.pools.get(&**name).copied().ok_or_else(unknown)?;
+        if self.types[&**name].is_empty() { Err(unknown()) } else { Ok(pool) }
+    }
+
+    /// Whether nothing about the node itself forbids disrupting it.
+    fn is_free(&self, node: &Node) -> Result<(), Outlook> {
+        if node.node_pool.is_none() {
+            return Err(Outlook::NotManaged);
+        }
         if self.options.disrupting.contains(&node.name) || node.deleting {
             return Err(Outlook::Leaving);
         }
@@ -182,9 +219,7 @@ impl<'a> Screen<'a> {
         if node.life.do_not_disrupt {
             return Err(Outlook::DoNotDisrupt);
         }
-        let unknown = || Outlook::UnknownNodePool { node_pool: name.clone() };
-        let pool = self.pools.get(&**name).copied().ok_or_else(unknown)?;
-        if self.types[&**name].is_empty() { Err(unknown()) } else { Ok(pool) }
+        Ok(())
     }
 
     /// Why a pod keeps its node.
@@ -255,7 +290,7 @@ fn stays_on_disrupted(pod: &Pod) -> bool {
 }
 
 /// What moving a pod costs: about 1, more or less by priority and by what its annotations say.
-fn eviction_cost(pod: &Pod) -> f64 {
+pub(crate) fn eviction_cost(pod: &Pod) -> f64 {
     let by_annotation = f64::from(pod.disruption_cost) / f64::from(1 << 27);
     let by_priority = f64::from(pod.priority) / f64::from(1 << 25);
     (1.0 + by_annotation + by_priority).clamp(-10.0, 10.0)

@@ -192,6 +192,7 @@ impl<'f> Field<'f> {
             reason: self.reason,
             candidates: names(draft.nodes.iter().map(|number| self.candidate(*number))),
             replacements: draft.placed.claims,
+            template_replacements: Vec::new(),
             existing: draft.placed.existing,
             source_cost: self.source(&draft.nodes),
             savings: draft.savings,

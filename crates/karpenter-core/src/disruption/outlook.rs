@@ -37,6 +37,12 @@ pub enum Outlook {
         /// The pool it names.
         node_pool: Arc<str>,
     },
+    /// Its NodePool has a fixed number of nodes, and it is what the pool asks for.
+    Static,
+    /// Its NodePool has more nodes than it should; that is seen to first.
+    ScalingDown,
+    /// Its static NodePool has as many nodes as `limits.nodes` allows, so no replacement can come up beside it.
+    AtNodeLimit,
     /// A pod on it refuses.
     PodDoNotDisrupt {
         /// The pod.
@@ -153,6 +159,13 @@ impl fmt::Display for Outlook {
                     "belongs to NodePool {node_pool}, which is missing, static or without instance types"
                 )
             }
+            Self::Static => {
+                f.write_str("belongs to a NodePool with a fixed number of nodes and is what that pool asks for")
+            }
+            Self::ScalingDown => f.write_str("waits until its NodePool is down to its replicas"),
+            Self::AtNodeLimit => f.write_str(
+                "cannot be replaced: its NodePool is at limits.nodes; raise the limit, or switch on TerminateFirstDrift",
+            ),
             Self::PodDoNotDisrupt { pod } => {
                 write!(f, "runs pod {pod}, which carries karpenter.sh/do-not-disrupt")
             }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::budget::DisruptionReason;
 use super::outlook::Outlook;
+use super::static_pools::StaticPool;
 use crate::cluster::Pod;
 use crate::plan::{ClaimPlan, PodIndex, SolverOptions};
 
@@ -15,6 +16,8 @@ use crate::plan::{ClaimPlan, PodIndex, SolverOptions};
 pub enum DisruptionMethod {
     /// Nodes without pods that would have to move.
     Emptiness,
+    /// Nodes of static NodePools that no longer match their pool, each with one made from the pool's template.
+    StaticDrift,
     /// One node that no longer matches its NodePool, with whatever its pods need in its place.
     Drift,
     /// Several nodes at once, with nothing or cheaper nodes in their place.
@@ -40,6 +43,10 @@ pub struct DisruptionOptions {
     pub pool_costs: BTreeMap<Arc<str>, f64>,
     /// The most nodes one command may disrupt.
     pub nodes_per_command: usize,
+    /// NodePools with a fixed number of nodes; they are not among those of the snapshot, which pods can make grow.
+    pub static_pools: Vec<StaticPool>,
+    /// Whether a drifted node may go before its replacement where both cannot exist at once.
+    pub terminate_first_drift: bool,
 }
 
 impl Default for DisruptionOptions {
@@ -48,6 +55,7 @@ impl Default for DisruptionOptions {
             solver: SolverOptions::default(),
             methods: vec![
                 DisruptionMethod::Emptiness,
+                DisruptionMethod::StaticDrift,
                 DisruptionMethod::Drift,
                 DisruptionMethod::MultiNodeConsolidation,
                 DisruptionMethod::SingleNodeConsolidation,
@@ -57,6 +65,8 @@ impl Default for DisruptionOptions {
             disrupting: BTreeSet::new(),
             pool_costs: BTreeMap::new(),
             nodes_per_command: 100,
+            static_pools: Vec::new(),
+            terminate_first_drift: false,
         }
     }
 }
@@ -64,7 +74,7 @@ impl Default for DisruptionOptions {
 /// What can be disrupted now, and what cannot.
 #[derive(Clone, Debug, Default)]
 pub struct DisruptionPlan {
-    /// One command for every method that found something, each for the cluster as it is.
+    /// The commands every method found, each for the cluster as it is: at most one, except of static drift, whose commands go together.
     pub commands: Vec<DisruptionCommand>,
     /// What each node's future looks like, by name.
     pub nodes: Vec<NodeOutlook>,
@@ -83,6 +93,8 @@ pub struct DisruptionCommand {
     pub candidates: Vec<Arc<str>>,
     /// NodeClaims to create before they go.
     pub replacements: Vec<ClaimPlan>,
+    /// NodePools from whose template alone a NodeClaim is made before they go.
+    pub template_replacements: Vec<Arc<str>>,
     /// Nodes that stay and the pods they get, by name.
     pub existing: Vec<(Arc<str>, Vec<PodIndex>)>,
     /// What the nodes cost per hour.
