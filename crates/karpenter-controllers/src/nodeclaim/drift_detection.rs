@@ -159,7 +159,7 @@ impl Controller for DriftDetection {
                 heard.found_in_list = (!heard.unsold).then_some(view.now);
             }
             Some(Err(error)) => {
-                tracing::debug!("what can be bought for NodeClaim {key} is not known: {error}")
+                tracing::debug!("what can be bought for NodeClaim {key} is not known: {error}");
             }
             None => {}
         }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::Outlooks;
 use super::budget::{Allowance, DisruptionReason};
@@ -110,7 +110,7 @@ fn cost(node: &Node, now: Timestamp) -> f64 {
 
 /// Which share of its life a node has before it.
 pub(crate) fn lifetime_remaining(node: &Node, now: Timestamp) -> f64 {
-    let Some(life) = node.life.expire_after.filter(|life| life.is_positive()) else { return 1.0 };
+    let Some(life) = node.life.expire_after.filter(SignedDuration::is_positive) else { return 1.0 };
     let age = now.duration_since(node.created).as_secs_f64();
     ((life.as_secs_f64() - age) / life.as_secs_f64()).clamp(0.0, 1.0)
 }
