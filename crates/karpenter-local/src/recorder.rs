@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::AsyncBufReadExt as _;
 use futures::StreamExt as _;
 use kube::Client;
+use serde::Deserialize;
 
 /// What is followed: the kinds that Karpenter and the models write.
 const FOLLOWED: [&str; 13] = [
@@ -73,7 +74,23 @@ async fn follow(client: Client, path: &'static str, log: Log) {
     }
 }
 
+/// Of an event, what says where to go on.
+#[derive(Deserialize)]
+struct Told {
+    object: Object,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    resource_version: String,
+}
+
 fn version_of(line: &str) -> Option<String> {
-    let event: serde_json::Value = serde_json::from_str(line).ok()?;
-    Some(event["object"]["metadata"]["resourceVersion"].as_str()?.to_owned())
+    Some(serde_json::from_str::<Told>(line).ok()?.object.metadata.resource_version)
 }

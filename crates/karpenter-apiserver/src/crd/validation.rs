@@ -54,11 +54,33 @@ impl Validation {
             }
             return errors;
         }
-        let outcome = kube_cel::Validator::new().validate_compiled(&self.rules, object, old);
-        for error in outcome.err().into_iter().flat_map(kube_cel::ValidationErrors::into_vec) {
+        for error in self.broken_rules(object, old) {
             errors.push(self.rule_error(object, &error));
         }
         errors
+    }
+
+    /// Evaluates the rules. What an update leaves as it was cannot break any, so the parts of the object that are the
+    /// same as before are not looked at: most updates are of the status, whose kinds have all their rules in the spec.
+    fn broken_rules(&self, object: &Value, old: Option<&Value>) -> Vec<kube_cel::ValidationError> {
+        let evaluate = |object: &Value, old: Option<&Value>| {
+            let outcome = kube_cel::Validator::new().validate_compiled(&self.rules, object, old);
+            outcome.err().map(kube_cel::ValidationErrors::into_vec).unwrap_or_default()
+        };
+        let Some(before) = old.filter(|_| self.rules.validations.is_empty()) else {
+            return evaluate(object, old);
+        };
+        let is_changed = |name: &&String| object.get(*name) != before.get(*name);
+        let ruled = self.rules.properties.iter().filter(|(_, part)| has_rules(part)).map(|(name, _)| name);
+        let changed: Vec<&String> = ruled.filter(is_changed).collect();
+        if changed.is_empty() {
+            return Vec::new();
+        }
+        let parts = |whole: &Value| {
+            let part = |name: &&String| Some(((*name).clone(), whole.get(*name)?.clone()));
+            Value::Object(changed.iter().filter_map(part).collect())
+        };
+        evaluate(&parts(object), Some(&parts(before)))
     }
 
     fn rule_error(&self, object: &Value, error: &kube_cel::ValidationError) -> FieldError {
@@ -184,6 +206,23 @@ mod tests {
                 "{expected} not in {sentences:#?}"
             );
         }
+    }
+
+    #[test]
+    fn a_rule_broken_before_does_not_stop_a_change_elsewhere() {
+        let strict = Validation::compile(&json!({"type": "object", "properties": {
+            "spec": {"type": "object", "properties": {"size": {"type": "integer"}}, "x-kubernetes-validations": [
+                {"rule": "self.size > 1", "message": "too small"},
+            ]},
+            "status": {"type": "object", "properties": {"seen": {"type": "boolean"}}},
+        }}))
+        .unwrap();
+        let old = json!({"spec": {"size": 1}});
+        let seen = json!({"spec": {"size": 1}, "status": {"seen": true}});
+        let shrunk = json!({"spec": {"size": 0}});
+        assert!(strict.validate(&seen, Some(&old), false).is_empty());
+        assert_eq!(strict.validate(&shrunk, Some(&old), false).len(), 1);
+        assert_eq!(strict.validate(&seen, None, false).len(), 1);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Joining nodes afterwards: two nodes become one where a machine for both costs no more than the two together.
+//! Joining nodes afterwards: two nodes become one where a machine for both costs no more than the two together, or next to
+//! nothing more seen against the whole plan.
 
 use super::bin::{self, Bin};
 use super::packing::quota;
@@ -10,6 +11,13 @@ use super::world::World;
 /// With more nodes than this, comparing every pair is not worth the work.
 const NODES_MAX: usize = 120;
 
+/// What part of a plan's price may be spent on having fewer nodes. A large plan ends in a few small nodes that carry what did not
+/// fill a large one; every node costs its owner attention, and agents that no price list shows.
+const SPENT_ON_FEWER: f64 = 0.005;
+
+/// The remainder of a plan is in its cheapest nodes: no more than these are looked at.
+const REMAINDER_MAX: usize = 24;
+
 /// Joins nodes of the same pool as long as that saves money, or nodes at the same price.
 pub(crate) fn merge(world: &mut World<'_>) {
     if world.bins.len() > NODES_MAX || !world.problem.reservations.slots.is_empty() {
@@ -17,8 +25,8 @@ pub(crate) fn merge(world: &mut World<'_>) {
     }
     let mut first = 0;
     while first < world.bins.len() {
-        let joined =
-            (first + 1..world.bins.len()).find_map(|second| Some((second, united(world, first, second)?)));
+        let joined = (first + 1..world.bins.len())
+            .find_map(|second| Some((second, united(world, first, second, 0.0)?)));
         match joined {
             Some((second, bin)) => {
                 world.bins[first] = bin;
@@ -29,8 +37,40 @@ pub(crate) fn merge(world: &mut World<'_>) {
     }
 }
 
-/// One node instead of two, if it costs no more.
-fn united(world: &mut World<'_>, first: usize, second: usize) -> Option<Bin> {
+/// Joins the small nodes at the end of a large plan, for as much as that may cost.
+pub(crate) fn join_remainder(world: &mut World<'_>) {
+    if !world.problem.reservations.slots.is_empty() {
+        return;
+    }
+    let total: f64 = world.bins.iter().map(|bin| bin.price).sum();
+    let mut left = total * SPENT_ON_FEWER;
+    while let Some((first, second, bin)) = joined_remainder(world, left) {
+        left -= bin.price - world.bins[first].price - world.bins[second].price;
+        world.bins[first] = bin;
+        world.bins.remove(second);
+    }
+}
+
+/// Two of the cheapest nodes, the one before the other, and the node that replaces both.
+fn joined_remainder(world: &mut World<'_>, extra: f64) -> Option<(usize, usize, Bin)> {
+    let problem = world.problem;
+    let is_free = |index: &usize| !problem.templates[world.bins[*index].template as usize].is_limited();
+    let mut cheapest: Vec<usize> = (0..world.bins.len()).filter(is_free).collect();
+    cheapest.sort_by(|one, other| world.bins[*one].price.total_cmp(&world.bins[*other].price));
+    cheapest.truncate(REMAINDER_MAX);
+    for (position, one) in cheapest.iter().enumerate() {
+        for other in &cheapest[position + 1..] {
+            let (first, second) = (*one.min(other), *one.max(other));
+            if let Some(bin) = united(world, first, second, extra) {
+                return Some((first, second, bin));
+            }
+        }
+    }
+    None
+}
+
+/// One node instead of two, if it costs at most `extra` more.
+fn united(world: &mut World<'_>, first: usize, second: usize, extra: f64) -> Option<Bin> {
     world.steps += 1;
     let problem = world.problem;
     let (one, other) = (&world.bins[first], &world.bins[second]);
@@ -43,7 +83,7 @@ fn united(world: &mut World<'_>, first: usize, second: usize) -> Option<Bin> {
     }
     let sets = meet(&world.states.get(one.state).sets, &world.states.get(other.state).sets)?;
     let (mut bin, other) = (one.clone(), other.clone());
-    let budget = bin.price + other.price;
+    let budget = bin.price + other.price + extra;
     let types = &problem.templates[bin.template as usize].types;
     bin.state = world.states.base(bin.template, sets, types, &problem.columns);
     for share in &other.shares {
