@@ -26,8 +26,8 @@ use crate::openapi::Documents;
 use crate::registry::{Registry, Resource};
 use crate::store::{Disk, DiskError, ResourceName, Stopped, Store};
 use crate::wire::{
-    BoxError, Call, Query, ResponseBody, Route, Target, add_warnings, page_not_found, rendering,
-    text_response,
+    BoxError, Call, Query, ResponseBody, Route, Target, add_warnings, into_yaml, page_not_found,
+    prefers_yaml, rendering, text_response,
 };
 use karpenter_environment::{Environment, SystemEnvironment};
 
@@ -228,7 +228,13 @@ where
                         peer: &peer,
                     };
                     let response = core.respond(&incoming).await;
-                    core.acknowledged(&parts.method, response).await
+                    let response = core.acknowledged(&parts.method, response).await;
+                    let watches = Query::parse(parts.uri.query()).flag("watch");
+                    if prefers_yaml(&parts.headers) && !watches {
+                        into_yaml(response).await
+                    } else {
+                        response
+                    }
                 }
                 Err(error) if error.is::<LengthLimitError>() => ApiError::too_large(limit).into_response(),
                 Err(error) => ApiError::bad_request(format!("cannot read the body: {error}")).into_response(),
@@ -392,6 +398,10 @@ impl Core {
             return self.subresource(&call).map(crate::wire::Answer::into_response);
         }
         let answer = match (method.as_str(), target.name.is_some()) {
+            // A stream of YAML has no ends of lines to tell events by.
+            ("GET", _) if query.flag("watch") && prefers_yaml(headers) => {
+                Err(ApiError::not_acceptable(!call.resource.is_custom()))
+            }
             ("GET", _) if query.flag("watch") => return self.watch(&call),
             ("GET", true) => self.get(&call),
             ("GET", false) => self.list(&call),

@@ -87,7 +87,9 @@ impl Session {
         let (code, headers) = head(&response);
         let body = tokio::time::timeout(ANSWER_WAIT, response.into_body().collect()).await;
         let bytes = body.context("no whole answer in time")?.context("reading an answer")?.to_bytes();
-        Ok(Answer { code, headers, body: parsed(&bytes) })
+        let yaml = headers.get("content-type").is_some_and(|types| types[0] == "application/yaml");
+        let body = if yaml { from_yaml(&bytes) } else { parsed(&bytes) };
+        Ok(Answer { code, headers, body })
     }
 
     async fn open(&mut self, request: &Request) -> Result<Answer> {
@@ -216,6 +218,12 @@ fn head(response: &http::Response<ClientBody>) -> (u16, BTreeMap<String, Vec<Str
 fn parsed(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes)
         .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(bytes).into_owned()))
+}
+
+/// YAML has many forms: what it says is compared.
+fn from_yaml(bytes: &[u8]) -> Value {
+    let text = String::from_utf8_lossy(bytes);
+    serde_saphyr::from_str(&text).unwrap_or_else(|_| Value::String(text.into_owned()))
 }
 
 /// Sets or removes the value at a JSON pointer; missing objects on the way are made.

@@ -51,7 +51,13 @@ pub(super) fn compare(old: Option<&Value>, new: Option<&Value>, node: &Node) -> 
     let mut result = Comparison::default();
     let forms = (old.map(|value| form(value, node)), new.map(|value| form(value, node)));
     let form = match forms {
-        (Some(old), Some(new)) if old != new => Form::Whole,
+        // One thing has become another: all of the one is gone, all of the other is new.
+        (Some(before), Some(after)) if before != after => {
+            result.modified.member = true;
+            result.added.children = compare(None, new, node).added.children;
+            result.removed.children = compare(old, None, node).removed.children;
+            return result;
+        }
         (old, new) => new.or(old).unwrap_or(Form::Whole),
     };
     if is_atomic(node, form) || (is_empty(old) && is_empty(new)) {
@@ -102,6 +108,8 @@ fn compare_items(old: Option<&Value>, new: Option<&Value>, node: &Node, result: 
             (0 | 1, _) => {
                 if let Some(before) = before.first() {
                     below = compare(Some(before), None, &items);
+                    // It is still there, twice.
+                    below.removed.member = false;
                 }
                 below.added.member = true;
             }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::schema::{Merging, Node, Shape};
+use crate::schema::{Merging, Node, Omission, Scalar, Shape};
 
 /// The form in which a value is owned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub(super) fn item_element(item: &Value, node: &Node) -> Result<String, String> 
     let items = node.items();
     let mut key = Map::new();
     for name in keys {
-        let default = || items.field(name).and_then(|field| field.default.clone());
+        let default = || items.field(name).and_then(|field| key_default(field));
         if let Some(value) = fields.get(name).cloned().or_else(default) {
             key.insert(name.clone(), value);
         }
@@ -86,6 +86,19 @@ pub(super) fn item_element(item: &Value, node: &Node) -> Result<String, String> 
         ));
     }
     Ok(format!("k:{}", Value::Object(key)))
+}
+
+/// What a key is when it is not given; keys of built-in kinds that are always written are empty then.
+fn key_default(field: &Node) -> Option<Value> {
+    if field.default.is_some() {
+        return field.default.clone();
+    }
+    let written = field.omission == Omission::Never && !field.pointer && !field.go_type.is_empty();
+    match field.shape {
+        Shape::Scalar(Scalar::String) if written => Some("".into()),
+        Shape::Scalar(Scalar::Integer(_)) if written => Some(0.into()),
+        _ => None,
+    }
 }
 
 fn set_element(item: &Value) -> Result<String, String> {

@@ -70,7 +70,10 @@ impl Identity {
     /// The identity as a text that sorts as Kubernetes sorts conflicts.
     pub(super) fn encoded(&self) -> String {
         let version = if self.operation == Operation::Update { self.api_version.as_str() } else { "" };
-        format!("{:?},{},{version},{}", self.manager, self.operation.name(), self.subresource)
+        // The end of the text comes after everything that may follow instead.
+        let rest =
+            if self.subresource.is_empty() { "}".to_owned() } else { format!(",{}", self.subresource) };
+        format!("{:?},{},{version}{rest}", self.manager, self.operation.name())
     }
 
     /// The identity in a sentence about a conflict.
@@ -151,6 +154,11 @@ impl Managers {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Forgets the entries of versions that are not known.
+    pub(crate) fn retain_versions(&mut self, known: impl Fn(&str) -> bool) {
+        self.entries.retain(|entry| known(&entry.identity.api_version));
     }
 
     /// Whether two sets of entries differ in nothing but times.

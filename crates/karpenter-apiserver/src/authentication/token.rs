@@ -15,6 +15,8 @@ pub(crate) struct TokenRequest<'r> {
     pub(crate) name: &'r str,
     pub(crate) uid: &'r str,
     pub(crate) audiences: &'r Value,
+    /// The object the token ends with: its kind in lower case, its name and uid.
+    pub(crate) bound: Option<(String, Value)>,
     pub(crate) issued: i64,
     pub(crate) expires: i64,
     /// Identifies this token.
@@ -56,12 +58,15 @@ impl AccountToken {
 impl Authentication {
     /// Signs a token for a service account.
     pub(crate) fn sign(&self, request: &TokenRequest<'_>) -> String {
-        let TokenRequest { namespace, name, uid, audiences, issued, expires, id } = request;
-        let claims = json!({
+        let TokenRequest { namespace, name, uid, audiences, bound, issued, expires, id } = request;
+        let mut claims = json!({
             "iss": AUDIENCE, "sub": format!("system:serviceaccount:{namespace}:{name}"), "aud": audiences,
             "iat": issued, "nbf": issued, "exp": expires, "jti": id,
             "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}},
         });
+        if let Some((kind, identity)) = bound {
+            claims["kubernetes.io"][kind.as_str()] = identity.clone();
+        }
         let header = json!({"alg": "HS256", "typ": "JWT"});
         let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let text = format!("{}.{}", encode(&header), encode(&claims));
@@ -107,6 +112,7 @@ mod tests {
             name: "bot",
             uid: "u",
             audiences: &audiences,
+            bound: None,
             issued: 10,
             expires: 100,
             id: "1".into(),

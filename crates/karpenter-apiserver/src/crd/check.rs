@@ -136,6 +136,10 @@ fn check_versions(definition: &Value, errors: &mut Vec<FieldError>) {
         check_scale(&version["subresources"]["scale"], place, errors);
     });
     check_shared(versions, "additionalPrinterColumns", "additionalPrinterColumns", errors, check_columns);
+    let schema_is_shared = versions.iter().all(|version| version.get("schema") == versions[0].get("schema"));
+    check_shared(versions, "selectableFields", "selectableFields", errors, |version, place, errors| {
+        check_selectable(version, place, schema_is_shared, errors);
+    });
 }
 
 /// Checks a part of every version, or once when all versions share it.
@@ -229,6 +233,43 @@ fn check_columns(version: &Value, place: &str, errors: &mut Vec<FieldError>) {
             path if !path.starts_with('.') => errors.push(not_simple(field("JSONPath"), &column["jsonPath"])),
             _ => {}
         }
+    }
+}
+
+/// Checks the fields by which objects can be selected; Kubernetes looks for the schema where they stand themselves.
+fn check_selectable(version: &Value, place: &str, schema_is_shared: bool, errors: &mut Vec<FieldError>) {
+    let fields = version["selectableFields"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if fields.is_empty() {
+        return;
+    }
+    let own = place.starts_with("spec.versions");
+    let schema = &version["schema"]["openAPIV3Schema"];
+    if own && (schema_is_shared || !schema.is_object()) {
+        let rule = "may only be set when `version.schema.openAPIV3Schema` is not included";
+        errors.push(FieldError::invalid(place, &json!(""), rule));
+        return;
+    }
+    if !own && (!schema_is_shared || !schema.is_object()) {
+        let rule = "may only be set when validations.schema is included";
+        errors.push(FieldError::invalid(place, &json!(""), rule));
+        return;
+    }
+    let mut seen = Vec::new();
+    for (index, selectable) in fields.iter().enumerate() {
+        let field = format!("{place}[{index}].jsonPath");
+        let path = text(&selectable["jsonPath"]);
+        if path.is_empty() {
+            errors.push(FieldError::required(field, ""));
+            continue;
+        }
+        if path.starts_with(".metadata") {
+            let rule = "must not point to fields in metadata";
+            errors.push(FieldError::invalid(field.clone(), &selectable["jsonPath"], rule));
+        }
+        if seen.contains(&path) {
+            errors.push(FieldError::duplicate(field, &selectable["jsonPath"]));
+        }
+        seen.push(path);
     }
 }
 

@@ -13,10 +13,10 @@ pub(crate) fn prepare(definition: &mut Value) {
     let spec = &mut definition["spec"];
     let kind = spec["names"]["kind"].as_str().unwrap_or_default().to_owned();
     let names = &mut spec["names"];
-    if names.get("singular").is_none() {
+    if names.get("singular").is_none() && !kind.is_empty() {
         names["singular"] = kind.to_lowercase().into();
     }
-    if names.get("listKind").is_none() {
+    if names.get("listKind").is_none() && !kind.is_empty() {
         names["listKind"] = format!("{kind}List").into();
     }
     if spec.get("conversion").is_none() {

@@ -78,7 +78,8 @@ fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",
-        Value::Number(_) => "float64",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",

@@ -148,7 +148,8 @@ fn cause(message: &str) -> String {
     if text.starts_with("Error executing function 'int': string parse error") {
         "type conversion error from 'string' to 'int'".to_owned()
     } else {
-        text.to_owned()
+        let mut letters = text.chars();
+        letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
     }
 }
 

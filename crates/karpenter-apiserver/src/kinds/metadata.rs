@@ -26,8 +26,11 @@ fn name_form(resource: &Resource, name: &str, start: bool) -> Vec<String> {
                 format::path_segment(&text)
             }
         }
-        "namespaces" => format::dns_label(&text),
-        "services" => format::dns_1035_label(&text),
+        "namespaces" | "services" => format::dns_label(&text),
+        // Only a whole name is looked at.
+        "replicationcontrollers" if start => Vec::new(),
+        "poddisruptionbudgets.policy" if start => format::path_segment_start(&text),
+        "poddisruptionbudgets.policy" => format::path_segment(&text),
         "events" if resource.group.is_empty() => Vec::new(),
         _ => format::dns_subdomain(&text),
     }
@@ -51,11 +54,19 @@ pub(super) fn validate(resource: &Resource, object: &Value, old: Option<&Value>,
         check_update(&metadata, &before.field("metadata"), errors);
     }
     check_content(&metadata, errors);
-    if !resource.is_custom()
-        && !matches!(&*resource.name, "events" | "poddisruptionbudgets.policy" | super::DEFINITIONS)
-    {
+    if checks_finalizers(resource) {
         standard_finalizers(&metadata.field("finalizers"), errors);
     }
+}
+
+/// Whether finalizers must have a domain or be known.
+fn checks_finalizers(resource: &Resource) -> bool {
+    !resource.is_custom()
+        && !resource.name.ends_with("admissionregistration.k8s.io")
+        && !matches!(
+            &*resource.name,
+            "events" | "poddisruptionbudgets.policy" | "leases.coordination.k8s.io" | super::DEFINITIONS
+        )
 }
 
 /// Kinds of which a changed object is looked at as if it were new.

@@ -60,7 +60,11 @@ pub(crate) fn validate(
     scope: Scope,
 ) -> Vec<FieldError> {
     let mut errors = Errors::default();
-    metadata::validate(resource, object, old, &mut errors);
+    // Events are looked at for themselves, and only then for what all objects share.
+    let is_event = &*resource.name == "events" && resource.group.is_empty();
+    if !is_event {
+        metadata::validate(resource, object, old, &mut errors);
+    }
     if let Some(custom) = &resource.custom {
         errors.add(custom.validation.validate(object, old, scope == Scope::Status));
         errors.add(crd::check_replicas(resource, object));
@@ -68,6 +72,9 @@ pub(crate) fn validate(
     }
     validation::validate(&resource.name, object, old, scope, &mut errors);
     errors.add(crate::admission::validate(&resource.name, object));
+    if is_event && errors.0.is_empty() {
+        metadata::validate(resource, object, old, &mut errors);
+    }
     errors.0
 }
 
@@ -106,7 +113,7 @@ pub(crate) enum Dependents {
 
 pub(crate) fn dependents(resource: &Resource) -> Dependents {
     match &*resource.name {
-        "jobs.batch" | "cronjobs.batch" | "replicationcontrollers" => Dependents::Orphaned,
+        "jobs.batch" | "replicationcontrollers" => Dependents::Orphaned,
         "events" => Dependents::None,
         _ => Dependents::Collected,
     }
@@ -173,7 +180,6 @@ pub(crate) fn answers_deleted_object(resource: &Resource) -> bool {
             | "volumeattachments.storage.k8s.io"
             | "csinodes.storage.k8s.io"
             | "csidrivers.storage.k8s.io"
-            | "csistoragecapacities.storage.k8s.io"
     )
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{DEFINITIONS, pod_status, services};
 use crate::apply::FieldSet;
 use crate::crd;
+use crate::error::FieldError;
 use crate::registry::Resource;
 use crate::server::Core;
 use crate::verbs::Scope;
@@ -25,7 +26,8 @@ const GENERATIONS: &[(&str, Counts)] = &[
     ("ingresses.networking.k8s.io", Counts::Spec),
     ("ingressclasses.networking.k8s.io", Counts::Spec),
     ("networkpolicies.networking.k8s.io", Counts::Spec),
-    ("endpointslices.discovery.k8s.io", Counts::All),
+    ("endpointslices.discovery.k8s.io", Counts::AllAndLabels),
+    ("csidrivers.storage.k8s.io", Counts::SpecOnceChanged),
     ("priorityclasses.scheduling.k8s.io", Counts::Nothing),
     ("resourceslices.resource.k8s.io", Counts::Spec),
     ("deviceclasses.resource.k8s.io", Counts::Spec),
@@ -40,10 +42,13 @@ const GENERATIONS: &[(&str, Counts)] = &[
 enum Counts {
     Nothing,
     Spec,
+    /// Counting starts with the first change.
+    SpecOnceChanged,
     SpecAndAnnotations,
     Template,
     Webhooks,
     All,
+    AllAndLabels,
 }
 
 fn counts(resource: &Resource) -> Option<Counts> {
@@ -58,7 +63,11 @@ fn is_respecified(resource: &Resource, counts: Counts, old: &Value, new: &Value)
     let differ = |name: &str| old.get(name) != new.get(name);
     match counts {
         Counts::Nothing => false,
-        Counts::Spec => differ("spec"),
+        Counts::Spec | Counts::SpecOnceChanged => differ("spec"),
+        Counts::AllAndLabels => {
+            old["metadata"].get("labels") != new["metadata"].get("labels")
+                || is_respecified(resource, Counts::All, old, new)
+        }
         Counts::SpecAndAnnotations => {
             differ("spec") || old["metadata"].get("annotations") != new["metadata"].get("annotations")
         }
@@ -131,7 +140,14 @@ pub(crate) fn allows_create_on_update(resource: &Resource) -> bool {
 }
 
 /// Sets what the server decides about a new object.
-pub(crate) fn prepare_create(core: &Core, resource: &Resource, object: &mut Value) {
+///
+/// # Errors
+/// Returns what the object asks for and cannot have.
+pub(crate) fn prepare_create(
+    core: &Core,
+    resource: &Resource,
+    object: &mut Value,
+) -> Result<(), Vec<FieldError>> {
     if resource.has_status()
         && &*resource.name != "nodes"
         && let Some(fields) = object.as_object_mut()
@@ -139,13 +155,13 @@ pub(crate) fn prepare_create(core: &Core, resource: &Resource, object: &mut Valu
         // Nodes register themselves with a status; all others start without one.
         fields.remove("status");
     }
-    if counts(resource).is_some() {
+    if counts(resource).is_some_and(|counts| counts != Counts::SpecOnceChanged) {
         object["metadata"]["generation"] = 1.into();
     }
     if resource.is_custom() {
         // What was dropped may have a default: a status that says the object is ready, for one.
         crate::schema::apply_defaults(object, resource.schema());
-        return;
+        return Ok(());
     }
     match &*resource.name {
         "namespaces" => {
@@ -163,7 +179,7 @@ pub(crate) fn prepare_create(core: &Core, resource: &Resource, object: &mut Valu
         }
         "persistentvolumeclaims" => object["status"] = json!({"phase": "Pending"}),
         "jobs.batch" => pod_status::job_selector(object),
-        "services" => services::allocate(core, object),
+        "services" => services::prepare(core, None, object)?,
         "serviceaccounts" => bare_references(object),
         "leases.coordination.k8s.io" => without_candidates(object),
         "daemonsets.apps" => count_templates(None, object),
@@ -173,11 +189,30 @@ pub(crate) fn prepare_create(core: &Core, resource: &Resource, object: &mut Valu
         }
         _ => {}
     }
+    settle(resource, object);
+    Ok(())
+}
+
+/// Gives an object the form in which it comes back from where it is kept.
+fn settle(resource: &Resource, object: &mut Value) {
     crate::schema::canonical(object, resource.schema());
+    // Definitions are kept as JSON, the others in a form that has no empty lists.
+    if &*resource.name != DEFINITIONS {
+        crate::schema::without_empty_lists(object, resource.schema());
+    }
 }
 
 /// Keeps what a write of this scope does not reach, and counts generations.
-pub(crate) fn prepare_update(core: &Core, resource: &Resource, old: &Value, new: &mut Value, scope: Scope) {
+///
+/// # Errors
+/// Returns what the object asks for and cannot have.
+pub(crate) fn prepare_update(
+    core: &Core,
+    resource: &Resource,
+    old: &Value,
+    new: &mut Value,
+    scope: Scope,
+) -> Result<(), Vec<FieldError>> {
     match scope {
         Scope::Main if resource.has_status() => copy(old, new, "status"),
         Scope::Main | Scope::Scale => {}
@@ -208,7 +243,7 @@ pub(crate) fn prepare_update(core: &Core, resource: &Resource, old: &Value, new:
         }
     }
     if scope == Scope::Main {
-        prepare_kind(core, resource, old, new);
+        prepare_kind(core, resource, old, new)?;
     }
     if let Some(counts) = counts(resource)
         && is_respecified(resource, counts, old, new)
@@ -217,17 +252,22 @@ pub(crate) fn prepare_update(core: &Core, resource: &Resource, old: &Value, new:
         new["metadata"]["generation"] = (generation + 1).into();
     }
     if !resource.is_custom() {
-        crate::schema::canonical(new, resource.schema());
+        settle(resource, new);
     }
+    Ok(())
 }
 
 /// What single kinds keep, or note, on a change of their status.
 fn keep_status(core: &Core, resource: &Resource, old: &Value, new: &mut Value) {
     let (before, status) = (&old["status"], &mut new["status"]);
     match &*resource.name {
-        "pods" if status["qosClass"].as_str().is_none_or(str::is_empty) => {
-            status["qosClass"] = before["qosClass"].clone();
+        "pods" => {
+            if status["qosClass"].as_str().is_none_or(str::is_empty) {
+                status["qosClass"] = before["qosClass"].clone();
+            }
+            copy(&old["metadata"], &mut new["metadata"], "ownerReferences");
         }
+        "deployments.apps" => copy(&old["metadata"], &mut new["metadata"], "labels"),
         "persistentvolumes" => {
             const SINCE: &str = "lastPhaseTransitionTime";
             let moved = status["phase"] != before["phase"];
@@ -242,7 +282,12 @@ fn keep_status(core: &Core, resource: &Resource, old: &Value, new: &mut Value) {
 }
 
 /// What single kinds keep on a change of the object itself.
-fn prepare_kind(core: &Core, resource: &Resource, old: &Value, new: &mut Value) {
+fn prepare_kind(
+    core: &Core,
+    resource: &Resource,
+    old: &Value,
+    new: &mut Value,
+) -> Result<(), Vec<FieldError>> {
     match &*resource.name {
         "namespaces" => {
             let finalizers = old["spec"].get("finalizers").cloned();
@@ -251,10 +296,7 @@ fn prepare_kind(core: &Core, resource: &Resource, old: &Value, new: &mut Value) 
                 spec.extend(finalizers.map(|finalizers| ("finalizers".to_owned(), finalizers)));
             }
         }
-        "services" => {
-            services::keep_allocated(old, new);
-            services::allocate(core, new);
-        }
+        "services" => services::prepare(core, Some(old), new)?,
         "daemonsets.apps" => count_templates(Some(old), new),
         "serviceaccounts" => bare_references(new),
         "leases.coordination.k8s.io" => without_candidates(new),
@@ -264,6 +306,7 @@ fn prepare_kind(core: &Core, resource: &Resource, old: &Value, new: &mut Value) 
         }
         _ => {}
     }
+    Ok(())
 }
 
 /// An account names its secrets and nothing more of them.

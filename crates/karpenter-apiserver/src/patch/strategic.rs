@@ -54,6 +54,10 @@ fn merge_map(mut original: Fields, mut patch: Fields, node: &Node) -> Result<Fie
         match (original.get_mut(name), &change) {
             (Some(Value::Object(current)), Value::Object(change)) => {
                 let child = known(node, name)?;
+                if child.patch.replace {
+                    original.insert(name.to_owned(), Value::Object(change.clone()));
+                    continue;
+                }
                 let merged = merge_map(std::mem::take(current), change.clone(), &child)?;
                 original.insert(name.to_owned(), Value::Object(merged));
             }
@@ -148,6 +152,12 @@ fn check_order(items: &[Value], order: &[Value], key: &str) -> Result<(), ApiErr
     let same = |item: &Value, wanted: &Value| {
         if key.is_empty() { item == wanted } else { item.get(key) == wanted.get(key) }
     };
+    if let Some(nameless) = items.iter().find(|item| !key.is_empty() && item.get(key).is_none()) {
+        return Err(failure(format!(
+            "map: {} does not contain declared merge key: {key}",
+            go_text(nameless)
+        )));
+    }
     let mut wanted = order.iter();
     for item in items.iter().filter(|item| item.get(PATCH).is_none()) {
         if !wanted.any(|wanted| same(item, wanted)) {

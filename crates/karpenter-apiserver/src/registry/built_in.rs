@@ -163,12 +163,7 @@ fn core_resources() -> Vec<Resource> {
 fn workload_resources() -> Vec<Resource> {
     vec![
         entry::<apps::Deployment>(&["deploy"]).namespaced().in_all().status().scale(),
-        entry::<apps::ReplicaSet>(&["rs"])
-            .namespaced()
-            .in_all()
-            .status()
-            .scale()
-            .fields(&["status.replicas"]),
+        entry::<apps::ReplicaSet>(&["rs"]).namespaced().in_all().status().scale(),
         entry::<apps::StatefulSet>(&["sts"]).namespaced().in_all().status().scale(),
         entry::<apps::DaemonSet>(&["ds"]).namespaced().in_all().status(),
         entry::<apps::ControllerRevision>(&[]).namespaced(),

@@ -81,6 +81,10 @@ impl Reader {
         if field.merging.is_some() {
             node.merging = merging(field.merging);
         }
+        // Rules have a type of their own in Go.
+        if field.name == "x-kubernetes-validations" {
+            "v1.ValidationRules".clone_into(&mut node.go_type);
+        }
         node.patch = field.patching.map(patch_rule).unwrap_or_default();
         node.default.clone_from(&field.default);
         node.omission = match (field.omits_empty, field.omits_zero) {
@@ -173,6 +177,7 @@ fn patch_rule(mark: &str) -> PatchRule {
     PatchRule {
         merge: strategy.split(',').any(|word| word == "merge"),
         retain_keys: strategy.split(',').any(|word| word == "retainKeys"),
+        replace: strategy == "replace",
         key: key.to_owned(),
     }
 }
@@ -193,7 +198,7 @@ mod tests {
     fn built_in_kinds_know_types_and_merge_keys() {
         let pod = kind("v1", "Pod").unwrap();
         let containers = pod.field("spec").unwrap().field("containers").unwrap();
-        assert_eq!(containers.patch, PatchRule { merge: true, key: "name".into(), retain_keys: false });
+        assert_eq!(containers.patch, PatchRule { merge: true, key: "name".into(), ..PatchRule::default() });
         assert_eq!(containers.go_type, "[]v1.Container");
         let ports = containers.items().field("ports").cloned().unwrap();
         assert_eq!(ports.merging, Merging::Keyed(vec!["containerPort".into(), "protocol".into()]));

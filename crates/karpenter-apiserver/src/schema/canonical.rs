@@ -33,6 +33,30 @@ pub(crate) fn canonical(value: &mut Value, node: &Node) {
     }
 }
 
+/// Writes lists and maps without content as null where they cannot be left out.
+pub(crate) fn without_empty_lists(value: &mut Value, node: &Node) {
+    match (&node.shape, &mut *value) {
+        (Shape::Object(_) | Shape::Named(_), Value::Object(fields)) => {
+            let Some(known) = node.fields() else { return };
+            for (name, field) in fields {
+                let Some(child) = known.properties.get(name).or(known.additional.as_ref()) else { continue };
+                let is_list = matches!(child.shape, Shape::Array(_)) && !child.pointer;
+                if is_list && field.as_array().is_some_and(Vec::is_empty) {
+                    *field = Value::Null;
+                } else {
+                    without_empty_lists(field, child);
+                }
+            }
+        }
+        (Shape::Array(items), Value::Array(values)) => {
+            for value in values {
+                without_empty_lists(value, items);
+            }
+        }
+        _ => {}
+    }
+}
+
 fn canonical_object(fields: &mut Map<String, Value>, node: &Node) {
     let Some(known) = node.fields() else { return };
     if let Some(values) = &known.additional {

@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value;
 
 pub(crate) use built_in::is_kind;
-pub(crate) use canonical::{canonical, zero};
+pub(crate) use canonical::{canonical, without_empty_lists, zero};
 pub(crate) use conform::{apply_defaults, prune};
 pub(crate) use typed::{decode_typed, kind_of};
 
@@ -88,6 +88,8 @@ pub(crate) struct PatchRule {
     pub(crate) key: String,
     /// Clients send `$retainKeys` along.
     pub(crate) retain_keys: bool,
+    /// A map is replaced as a whole.
+    pub(crate) replace: bool,
 }
 
 /// Which values a built-in kind does not write.

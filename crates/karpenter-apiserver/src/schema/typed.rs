@@ -19,7 +19,8 @@ pub(crate) struct Decoded {
 
 /// Decodes `value` as `node` in place.
 pub(crate) fn decode_typed(value: &mut Value, node: &Node) -> Decoded {
-    let mut decoder = Decoder { decoded: Decoded::default(), place: Place::default(), path: String::new() };
+    let mut decoder =
+        Decoder { decoded: Decoded::default(), place: Place::default(), path: String::new(), stopped: false };
     decoder.value(value, node);
     decoder.decoded
 }
@@ -36,27 +37,41 @@ struct Decoder {
     place: Place,
     /// The path with the indices of lists, which unknown fields are reported by.
     path: String,
+    /// Whether decoding has come to an end before the end.
+    stopped: bool,
 }
 
 impl Decoder {
+    /// Notes a value that reads itself and cannot: nothing after it is looked at.
     fn fail(&mut self, message: String) {
-        self.decoded.error.get_or_insert(message);
+        if !self.stopped {
+            self.decoded.error = Some(message);
+            self.stopped = true;
+        }
+    }
+
+    /// Notes a value that is wrong; the rest is still read, and something worse may turn up.
+    fn note(&mut self, message: String) {
+        if !self.stopped {
+            self.decoded.error.get_or_insert(message);
+        }
     }
 
     fn mismatch(&mut self, found: &str, go_type: &str) {
-        let message = if self.place.names.is_empty() {
-            format!("json: cannot unmarshal {found} into Go value of type {go_type}")
-        } else {
-            let Place { structure, names } = &self.place;
-            format!(
-                "json: cannot unmarshal {found} into Go struct field {structure}.{names} of type {go_type}"
-            )
-        };
-        self.fail(message);
+        let message = self.mismatch_message(found, go_type);
+        self.note(message);
+    }
+
+    fn mismatch_message(&self, found: &str, go_type: &str) -> String {
+        let Place { structure, names } = &self.place;
+        if names.is_empty() {
+            return format!("json: cannot unmarshal {found} into Go value of type {go_type}");
+        }
+        format!("json: cannot unmarshal {found} into Go struct field {structure}.{names} of type {go_type}")
     }
 
     fn value(&mut self, value: &mut Value, node: &Node) {
-        if value.is_null() {
+        if value.is_null() || self.stopped {
             return;
         }
         match (&node.shape, &mut *value) {
@@ -134,7 +149,8 @@ impl Decoder {
             }
             (Scalar::IntOrString, Value::Number(number)) => {
                 if !number.as_i64().is_some_and(|number| fits(number, 32)) {
-                    self.mismatch(&format!("number {number}"), "int32");
+                    let message = self.mismatch_message(&format!("number {number}"), "int32");
+                    self.fail(message);
                 }
             }
             (Scalar::Quantity, Value::Number(number)) => {
@@ -153,6 +169,10 @@ impl Decoder {
             (Scalar::Bytes, Value::String(text)) => {
                 let text = text.clone();
                 self.bytes(value, &text);
+            }
+            (Scalar::Time | Scalar::MicroTime | Scalar::IntOrString, other) => {
+                let message = self.mismatch_message(kind_of(other), &node.go_type);
+                self.fail(message);
             }
             (_, other) => {
                 let found = kind_of(other);
@@ -192,7 +212,7 @@ impl Decoder {
                     | base64::DecodeError::InvalidLastSymbol(at, _) => at,
                     _ => plain.len().saturating_sub(plain.len() % 4),
                 };
-                self.fail(format!("illegal base64 data at input byte {at}"));
+                self.note(format!("illegal base64 data at input byte {at}"));
             }
         }
     }

@@ -35,7 +35,9 @@ impl FieldSelector {
             let value = unescaped(value).map_err(ApiError::bad_request)?;
             let field = match path {
                 "metadata.name" => Field::Name,
-                "metadata.namespace" => Field::Namespace,
+                "metadata.namespace" if !matches!(&*resource.name, "nodes" | "namespaces") => {
+                    Field::Namespace
+                }
                 _ => {
                     let known = resource.selectable_fields.iter().position(|known| known == path);
                     Field::Indexed(known.ok_or_else(|| unknown(path, resource))?)

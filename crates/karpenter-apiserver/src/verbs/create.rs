@@ -2,14 +2,15 @@
 
 use serde_json::{Value, json};
 
+use super::author::{Author, forget_unknown_versions};
 use super::conversion::{served, stored};
 use super::decode::{self, conform, place, single_owners};
 use super::options::WriteOptions;
 use super::update::Scope;
 use crate::admission::Write;
-use crate::apply::{Manager, Managers, can_be_owned};
+use crate::apply::{Managers, can_be_owned};
 use crate::authorization::Authorization;
-use crate::error::ApiError;
+use crate::error::{ApiError, FieldError};
 use crate::kinds;
 use crate::registry::Resource;
 use crate::schema::zero;
@@ -46,20 +47,12 @@ impl Core {
     ) -> Managers {
         let resource = &call.resource;
         let mut managers = Managers::take_either(&mut json!({}), object, false);
-        let now = call.session.draw("time", || self.now());
-        let ignored = kinds::ignored_fields(resource, Scope::Main);
-        let api_version = resource.api_version();
-        let manager = Manager {
-            name: &options.manager,
-            api_version: &api_version,
-            subresource: "",
-            now: &now,
-            ignored: &ignored,
-        };
-        if resource.is_custom() && !can_be_owned(object, resource.schema()) {
+        if !can_be_owned(object, resource.schema()) {
             return Managers::default();
         }
-        managers.update(&empty(resource), object, resource.schema(), manager);
+        forget_unknown_versions(call, &mut managers);
+        let author = Author::of(self, call, options, Scope::Main);
+        managers.update(&empty(resource), object, resource.schema(), author.manager());
         managers
     }
 
@@ -76,6 +69,11 @@ impl Core {
         if self.mutate(call, "CREATE", &mut object, None)? {
             conform(resource, &mut object).map_err(ApiError::internal)?;
             single_owners(call, &mut object);
+        }
+        let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+        if &*resource.name == "limitranges" && text("name").is_empty() && text("generateName").is_empty() {
+            // They alone need no name.
+            object["metadata"]["name"] = call.session.draw("name", || self.environment.uid()).into();
         }
         let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
         let generated = (text("name").is_empty() && !text("generateName").is_empty())
@@ -109,11 +107,13 @@ impl Core {
         let metadata = &mut object["metadata"];
         metadata["uid"] = call.session.draw("uid", || self.environment.uid()).into();
         metadata["creationTimestamp"] = call.session.draw("time", || self.now()).into();
-        kinds::prepare_create(self, resource, &mut object);
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let invalid =
+            |errors: &[FieldError]| ApiError::invalid(resource.inner_group(), &resource.kind, &name, errors);
+        kinds::prepare_create(self, resource, &mut object).map_err(|errors| invalid(&errors))?;
         let errors = kinds::validate(resource, &object, None, Scope::Main);
         if !errors.is_empty() {
-            return Err(ApiError::invalid(resource.inner_group(), &resource.kind, &name, &errors));
+            return Err(invalid(&errors));
         }
         self.check_escalation(call, &object, None)?;
         kinds::warnings(resource, &object, None).into_iter().for_each(|warning| call.session.warn(warning));
@@ -167,7 +167,7 @@ impl Core {
         object["metadata"]["creationTimestamp"] = self.now().into();
         crate::schema::canonical(&mut object, resource.schema());
         kinds::default(&resource.name, &mut object, resource.schema());
-        kinds::prepare_create(self, resource, &mut object);
+        kinds::prepare_create(self, resource, &mut object).ok()?;
         crate::schema::canonical(&mut object, resource.schema());
         let metadata = &object["metadata"];
         let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();

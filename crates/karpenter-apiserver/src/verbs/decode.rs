@@ -79,28 +79,33 @@ fn parsed(call: &Call<'_>) -> Result<Parsed, ApiError> {
             let parse_error =
                 |error: String| unrecognized(format!("couldn't get version/kind; json parse error: {error}"));
             let mut parsed = json_text::parse(call.body).map_err(parse_error)?;
-            let found = match &parsed.value {
-                Value::Object(_) => return Ok(parsed),
-                Value::Null => {
-                    parsed.value = json!({});
-                    return Ok(parsed);
-                }
-                Value::Array(_) => "array",
-                Value::Bool(_) => "bool",
-                Value::Number(_) => "number",
-                Value::String(_) => "string",
-            };
-            Err(parse_error(format!(
-                "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \
-                 \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
-            )))
+            parsed.value = fields_of(parsed.value).map_err(parse_error)?;
+            Ok(parsed)
         }
         "application/yaml" => {
             let value = decode_yaml(call.body).map_err(|error| unrecognized(error.message))?;
-            let value = if value.is_object() { value } else { json!({}) };
+            let value = fields_of(value).map_err(|error| {
+                unrecognized(format!("couldn't get version/kind; json parse error: {error}"))
+            })?;
             Ok(Parsed { value, duplicates: Vec::new() })
         }
         _ => Err(ApiError::unsupported_body()),
+    }
+}
+
+/// Takes an object as it is and null for one in which nothing is set.
+///
+/// # Errors
+/// Returns what Go says about anything else.
+fn fields_of(value: Value) -> Result<Value, String> {
+    match value {
+        Value::Object(_) => Ok(value),
+        Value::Null => Ok(json!({})),
+        other => Err(format!(
+            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            crate::schema::kind_of(&other)
+        )),
     }
 }
 
@@ -147,14 +152,14 @@ fn identify(call: &Call<'_>, object: &mut Value) -> Result<String, ApiError> {
     let kind = if given_kind.is_empty() { &resource.kind } else { &given_kind };
     let found = format!("{kind} in version {:?}", version.rsplit('/').next().unwrap_or_default());
     if *version != expected || *kind != resource.kind {
-        return Err(other_kind(resource, &found, version, kind));
+        return Err(other_kind(resource, &found, version, kind, object));
     }
     object["apiVersion"] = expected.into();
     object["kind"] = resource.kind.as_str().into();
     Ok(found)
 }
 
-fn other_kind(resource: &Resource, found: &str, version: &str, kind: &str) -> ApiError {
+fn other_kind(resource: &Resource, found: &str, version: &str, kind: &str, object: &Value) -> ApiError {
     if resource.is_custom() {
         let expected = resource.api_version();
         return ApiError::bad_request(if version == expected {
@@ -165,7 +170,17 @@ fn other_kind(resource: &Resource, found: &str, version: &str, kind: &str) -> Ap
             )
         });
     }
-    let why = if kinds::is_known(version, kind) || (version, kind) == ("v1", "Status") {
+    let is_status = (version, kind) == ("v1", "Status");
+    let node = if is_status {
+        Some(Node::of_struct("meta.v1.Status"))
+    } else {
+        kinds::is_known(version, kind).then(|| Node::built_in(version, kind))
+    };
+    // What is no object of its own kind is not looked at any further.
+    let error = node.as_ref().and_then(|node| decode_typed(&mut object.clone(), node).error);
+    let why = if let Some(error) = error {
+        error
+    } else if node.is_some() {
         let (from, into) = (version.rsplit('/').next().unwrap_or_default(), resource.group.split('.').next());
         let into = into.filter(|group| !group.is_empty()).unwrap_or("core");
         format!("converting ({from}.{kind}) to ({into}.{}): unknown conversion", resource.kind)

@@ -50,7 +50,14 @@ impl Core {
         self.admit_deletion(call, &key, &options)?;
         let deletion = self.delete_object(&call.resource, &key, &options)?;
         Ok(match deletion {
-            Deletion::Pending(object) => self.answer_object(call, &object),
+            Deletion::Pending(object) => {
+                let mut answer = self.answer_object(call, &object);
+                // Whoever asks for dependents in the older way is told that they are still there.
+                if options.orphan_dependents == Some(false) {
+                    answer.code = http::StatusCode::ACCEPTED;
+                }
+                answer
+            }
             Deletion::Removed(object) if kinds::answers_deleted_object(&call.resource) => {
                 self.answer_object(call, &object)
             }
@@ -326,10 +333,13 @@ pub(super) fn check_preconditions(
     object: &Value,
 ) -> Result<(), ApiError> {
     let metadata = &object["metadata"];
-    let kind = if resource.group.is_empty() {
+    let is_namespace = &*resource.name == "namespaces";
+    let kind = if is_namespace {
+        resource.plural.clone()
+    } else if resource.inner_group().is_empty() {
         resource.kind.clone()
     } else {
-        format!("{}.{}", resource.kind, resource.group)
+        format!("{}.{}", resource.kind, resource.inner_group())
     };
     for (what, wanted, actual, outcome) in [
         ("UID", &options.uid, &metadata["uid"], "deleted and then recreated"),
@@ -337,10 +347,17 @@ pub(super) fn check_preconditions(
     ] {
         let actual = actual.as_str().unwrap_or_default();
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != actual) {
-            let why = format!(
-                "the {what} in the precondition ({wanted}) does not match the {what} in record ({actual}). The object \
-                 might have been {outcome}"
+            let short = format!(
+                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
             );
+            let why = if is_namespace {
+                short
+            } else {
+                format!(
+                    "the {what} in the precondition ({wanted}) does not match the {what} in record ({actual}). The object \
+                 might have been {outcome}"
+                )
+            };
             return Err(ApiError::conflict(&kind, &key.name, why));
         }
     }

@@ -107,10 +107,31 @@ impl Core {
         let allowed = status["disruptionsAllowed"].as_i64().unwrap_or(0);
         status["disruptionsAllowed"] = (allowed - 1).into();
         status["disruptedPods"][call.name()] = self.now().into();
+        if allowed == 1 {
+            disallow(&mut budget, &self.now());
+        }
         let registry = self.registry();
         let Some(resource) = registry.find_stored(BUDGETS) else { return Ok(true) };
         Ok(self.write_own_status(resource, key, object, budget))
     }
+}
+
+/// Says in a budget's conditions that no more pods may go.
+fn disallow(budget: &mut Value, now: &str) {
+    const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+    let status = &mut budget["status"];
+    let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    let before = conditions.iter().find(|condition| condition["type"] == DISRUPTION_ALLOWED);
+    let since = before
+        .filter(|before| before["status"] == "False")
+        .map(|before| before["lastTransitionTime"].clone());
+    let condition = json!({
+        "type": DISRUPTION_ALLOWED, "status": "False", "reason": "InsufficientPods", "message": "",
+        "observedGeneration": status["observedGeneration"], "lastTransitionTime": since.unwrap_or_else(|| now.into()),
+    });
+    conditions.retain(|condition| condition["type"] != DISRUPTION_ALLOWED);
+    conditions.push(condition);
+    status["conditions"] = Value::Array(conditions);
 }
 
 /// Pods that run nothing, or are on their way out, disrupt nobody.

@@ -1,5 +1,6 @@
 //! The verbs: what each request does to the store.
 
+mod author;
 mod conversion;
 mod create;
 mod decode;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::author::Author;
 use super::create::empty;
 use super::decode::{check_name, conform, place};
 use super::json_text;
@@ -9,7 +10,6 @@ use super::options::{FieldValidation, WriteOptions};
 use super::update::{Proposal, Scope};
 use crate::apply::{Manager, Managers, apply};
 use crate::error::{ApiError, FieldError};
-use crate::kinds;
 use crate::patch::{
     APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, go_text, json_patch, merge_patch,
     strategic_merge,
@@ -61,13 +61,18 @@ impl Core {
     fn apply_patch(&self, call: &Call<'_>, scope: Scope) -> Result<Answer, ApiError> {
         let options = WriteOptions::read(call, "PatchOptions")?;
         let found = self.find(call);
-        if found.is_none() && scope != Scope::Main {
-            return Err(ApiError::not_found(&call.resource.qualified(), call.name()));
-        }
-        let configuration = configuration(call)?;
+        let missing = || ApiError::not_found(&call.resource.qualified(), call.name());
+        let configuration = match configuration(call) {
+            Err(_) if found.is_none() && scope != Scope::Main => return Err(missing()),
+            configuration => configuration?,
+        };
         if found.is_none() {
             let mut live = empty(&call.resource);
             let (mut object, managers) = self.applied(call, scope, &mut live, &configuration, &options)?;
+            // Only a whole object can be made, but first the configuration must make sense.
+            if scope != Scope::Main {
+                return Err(missing());
+            }
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
             if !uid.is_empty() {
                 let why = format!(
@@ -101,16 +106,8 @@ impl Core {
     ) -> Result<(Value, Managers), ApiError> {
         let resource = &call.resource;
         let mut managers = Managers::take(live);
-        let now = call.session.draw("time", || self.now());
-        let ignored = kinds::ignored_fields(resource, scope);
-        let api_version = resource.api_version();
-        let manager = Manager {
-            name: &options.manager,
-            api_version: &api_version,
-            subresource: scope.subresource(),
-            now: &now,
-            ignored: &ignored,
-        };
+        let author = Author::of(self, call, options, scope);
+        let manager = author.manager();
         if managers.is_empty() {
             let earlier = Manager { name: "before-first-apply", ..manager };
             managers.update(&empty(resource), live, resource.schema(), earlier);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::conversion::{served, served_bytes};
 use super::json_text::parse;
 use super::list_options::ListOptions;
+use super::update::parse_error;
 use crate::error::ApiError;
 use crate::registry::{Conversion, Resource};
 use crate::selector::{FieldSelector, LabelSelector};
@@ -114,7 +115,9 @@ impl Core {
         let selectors = Selectors::parse(call.query, &call.resource)?;
         let options = ListOptions::read(call.query, false)?;
         // What may be of any age comes from a cache, whole.
-        let cached = call.query.get("resourceVersion") == Some("0") && call.query.get("continue").is_none();
+        let cached = call.query.get("resourceVersion") == Some("0")
+            && call.query.get("continue").is_none()
+            && &*call.resource.name != "events";
         let limit = if cached { 0 } else { options.limit };
         let page = self.page(call, &options)?;
         let revision = page.revision;
@@ -194,7 +197,7 @@ impl Core {
 
 /// Says that a text is no resource version.
 pub(super) fn no_revision(text: &str) -> String {
-    format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")
+    format!("resourceVersion: Invalid value: {text:?}: {}", parse_error(text))
 }
 
 /// The error of a revision that is no longer remembered.

@@ -3,14 +3,16 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::author::Author;
 use super::decode::body_as;
 use super::options::WriteOptions;
 use crate::admission::Write;
-use crate::apply::{FieldSet, Manager, Managers};
+use crate::apply::Managers;
 use crate::authentication::{AUDIENCE, TokenRequest};
 use crate::error::{ApiError, FieldError};
 use crate::schema::{Node, zero};
 use crate::server::Core;
+use crate::store::Key;
 use crate::wire::{Answer, Call};
 use karpenter_environment::format_time;
 
@@ -41,6 +43,7 @@ impl Core {
         let audiences = spec["audiences"].clone();
         let kind = Some(("authentication.k8s.io", "v1", "TokenRequest"));
         self.admit(call, &Write { kind, ..Write::of(call, "CREATE", Some(&request), None)? })?;
+        let bound = self.bound_object(call, &request["spec"]["boundObjectRef"])?;
         let now = self.environment.now();
         let expires = now
             .checked_add(jiff::SignedDuration::from_secs(seconds))
@@ -50,6 +53,7 @@ impl Core {
             name: call.name(),
             uid: &account.uid,
             audiences: &audiences,
+            bound,
             issued: now.as_second(),
             expires: expires.as_second(),
             id: self.environment.uid(),
@@ -64,20 +68,53 @@ impl Core {
         Ok(Answer::value(StatusCode::CREATED, &request))
     }
 
+    /// Finds the object whose end is to be the token's end, as a claim of the token.
+    ///
+    /// # Errors
+    /// 404 when it is not there, 409 when it is another than the one meant, 400 when tokens are not bound to such.
+    fn bound_object(&self, call: &Call<'_>, reference: &Value) -> Result<Option<(String, Value)>, ApiError> {
+        if !reference.is_object() {
+            return Ok(None);
+        }
+        let text = |name: &str| reference[name].as_str().unwrap_or_default();
+        let (version, kind, name) = (text("apiVersion"), text("kind"), text("name"));
+        let (plural, namespace) = match (version.contains('/'), kind) {
+            (false, "Pod") => ("pods", call.namespace()),
+            (false, "Secret") => ("secrets", call.namespace()),
+            (false, "Node") => ("nodes", ""),
+            _ => {
+                let (group, version) = version.split_once('/').unwrap_or(("", version));
+                let message = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
+                return Err(ApiError::bad_request(message));
+            }
+        };
+        let object = self.store.get_visible(plural, &Key::new(namespace, name));
+        let object = object.ok_or_else(|| ApiError::not_found(plural, name))?.value();
+        if kind == "Pod" && object["spec"]["serviceAccountName"].as_str().unwrap_or_default() != call.name() {
+            return Err(ApiError::bad_request(format!(
+                "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                call.name()
+            )));
+        }
+        let uid = &object["metadata"]["uid"];
+        if !text("uid").is_empty() && uid != text("uid") {
+            let why = format!(
+                "the UID in the bound object reference ({}) does not match the UID in record. The object might have \
+                 been deleted and then recreated",
+                text("uid")
+            );
+            return Err(ApiError::conflict(kind, name, why));
+        }
+        Ok(Some((kind.to_lowercase(), json!({"name": name, "uid": uid}))))
+    }
+
     /// Credits whoever asks for a token with what it says about it.
     fn token_managers(&self, call: &Call<'_>, request: &Value) -> Result<Managers, ApiError> {
         let options = WriteOptions::read(call, "CreateOptions")?;
         let node = Node::built_in(API_VERSION, "TokenRequest");
-        let now = self.now();
-        let manager = Manager {
-            name: &options.manager,
-            api_version: API_VERSION,
-            subresource: "token",
-            now: &now,
-            ignored: &FieldSet::default(),
-        };
+        let author = Author::of_request(self, &options, API_VERSION, "token");
         let mut managers = Managers::default();
-        managers.update(&zero(&node), request, &node, manager);
+        managers.update(&zero(&node), request, &node, author.manager());
         Ok(managers)
     }
 }

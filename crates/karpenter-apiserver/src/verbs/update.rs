@@ -3,13 +3,15 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::author::{Author, forget_unknown_versions};
 use super::conversion::{served, stored};
 use super::decode::{self, check_name, conform, place, single_owners};
 use super::options::WriteOptions;
 use crate::admission::Write;
-use crate::apply::{Manager, Managers, can_be_owned};
+use crate::apply::{Managers, can_be_owned};
 use crate::error::{ApiError, FieldError};
 use crate::kinds;
+use crate::registry::Resource;
 use crate::server::Core;
 use crate::store::{Expected, Key, StoredObject};
 use crate::wire::{Answer, Call};
@@ -79,7 +81,7 @@ impl Core {
         let body = self.change(call, scope, &options, |old| {
             let actual = old["metadata"]["uid"].as_str().unwrap_or_default();
             if !uid.is_empty() && uid != actual {
-                return Err(uid_conflict(call, &uid, actual));
+                return Err(uid_conflict(call, &uid, actual, options.dry_run));
             }
             Ok(Proposal { object: object.clone(), managers: None })
         })?;
@@ -95,7 +97,7 @@ impl Core {
         options: &WriteOptions,
     ) -> Result<Answer, ApiError> {
         if !uid.is_empty() {
-            return Err(uid_conflict(call, uid, ""));
+            return Err(uid_conflict(call, uid, "", options.dry_run));
         }
         let managers = self.first_managers(call, &mut object, options);
         let created = self.create_object(call, object, &managers, options)?;
@@ -147,6 +149,12 @@ impl Core {
         let resource = &call.resource;
         let mut new = proposal.object;
         let entries = old["metadata"]["managedFields"].as_array().map_or(0, Vec::len);
+        // It is never kept, only shown where nothing is.
+        if !options.dry_run
+            && let Some(metadata) = new["metadata"].as_object_mut()
+        {
+            metadata.remove("selfLink");
+        }
         let (before, managers) = self.credited(call, &mut old, &mut new, proposal.managers, scope, options);
         // Of a scaling, webhooks see the Scale and not the object behind it.
         let scaling = scope == Scope::Scale;
@@ -156,13 +164,14 @@ impl Core {
         }
         check_version(call, current, &mut new)?;
         new["metadata"]["generation"] = old["metadata"]["generation"].clone();
-        kinds::prepare_update(self, resource, &old, &mut new, scope);
+        let invalid = |errors: &[FieldError]| {
+            ApiError::invalid(resource.inner_group(), &resource.kind, call.name(), errors)
+        };
+        kinds::prepare_update(self, resource, &old, &mut new, scope).map_err(|errors| invalid(&errors))?;
         keep_system_fields(&old, &mut new);
         let errors = kinds::validate(resource, &new, Some(&old), scope);
         if !errors.is_empty() {
-            return Err(
-                ApiError::invalid(resource.inner_group(), &resource.kind, call.name(), &errors).into()
-            );
+            return Err(invalid(&errors).into());
         }
         self.check_escalation(call, &new, Some(&old))?;
         if scope == Scope::Main {
@@ -203,20 +212,12 @@ impl Core {
         if managers.is_empty() {
             return (before, managers);
         }
-        let now = call.session.draw("time", || self.now());
-        let ignored = kinds::ignored_fields(resource, scope);
-        let api_version = resource.api_version();
-        let manager = Manager {
-            name: &options.manager,
-            api_version: &api_version,
-            subresource: scope.subresource(),
-            now: &now,
-            ignored: &ignored,
-        };
-        if resource.is_custom() && !can_be_owned(new, resource.schema()) {
+        if !can_be_owned(new, resource.schema()) {
             return (before, Managers::default());
         }
-        managers.update(old, new, resource.schema(), manager);
+        forget_unknown_versions(call, &mut managers);
+        let author = Author::of(self, call, options, scope);
+        managers.update(old, new, resource.schema(), author.manager());
         (before, managers)
     }
 
@@ -250,16 +251,37 @@ impl Core {
     }
 }
 
-fn uid_conflict(call: &Call<'_>, wanted: &str, actual: &str) -> ApiError {
+/// Where Kubernetes keeps the objects of a resource.
+fn folder(resource: &Resource) -> &str {
+    match &*resource.name {
+        "replicationcontrollers" => "controllers",
+        "endpoints" => "services/endpoints",
+        "nodes" => "minions",
+        "services" => "services/specs",
+        "ingresses.networking.k8s.io" => "ingress",
+        _ => &resource.plural,
+    }
+}
+
+fn uid_conflict(call: &Call<'_>, wanted: &str, actual: &str, dry_run: bool) -> ApiError {
     let namespace = call.namespace();
     let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{}/{place}{}, ResourceVersion: 0, AdditionalErrorMsg: \
+        "StorageError: invalid object, Code: 4, Key: {}/{}/{place}{}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}",
-        call.resource.plural,
+        // What is only tried out never gets to where objects are kept.
+        if dry_run { "" } else { "/registry" },
+        folder(&call.resource),
         call.name()
     );
     ApiError::conflict(&call.resource.qualified(), call.name(), why)
+}
+
+/// Says as Go does why a text is no version.
+pub(super) fn parse_error(text: &str) -> String {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let why = if digits { "value out of range" } else { "invalid syntax" };
+    format!("strconv.ParseUint: parsing {text:?}: {why}")
 }
 
 /// Checks the version a proposal was made from; a proposal without one takes the present version where that is allowed.
@@ -267,9 +289,7 @@ fn check_version(call: &Call<'_>, current: &StoredObject, new: &mut Value) -> Re
     let given = new["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     let version: u64 = match given {
         "" => 0,
-        text => text.parse().map_err(|_| {
-            ApiError::unknown_failure(format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))
-        })?,
+        text => text.parse().map_err(|_| ApiError::unknown_failure(parse_error(text)))?,
     };
     if version == 0 && kinds::allows_unconditional_update(&call.resource) {
         new["metadata"]["resourceVersion"] = current.revision.to_string().into();
@@ -295,7 +315,6 @@ fn check_version(call: &Call<'_>, current: &StoredObject, new: &mut Value) -> Re
 fn keep_system_fields(old: &Value, new: &mut Value) {
     let Some(metadata) = new["metadata"].as_object_mut() else { return };
     let was = &old["metadata"];
-    metadata.remove("selfLink");
     if metadata.get("uid").and_then(Value::as_str).is_none_or(str::is_empty) {
         metadata.insert("uid".into(), was["uid"].clone());
     }

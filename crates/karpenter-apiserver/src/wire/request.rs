@@ -93,7 +93,11 @@ fn target(group: &str, version: &str, rest: &[&str]) -> Route {
             target.name = Some((*name).to_owned());
             target.subresource = Some((*subresource).to_owned());
         }
-        _ => return Route::Unknown,
+        // Nothing is served that deep, but whoever asks is told so as about any subresource.
+        [name, subresource @ ..] => {
+            target.name = Some((*name).to_owned());
+            target.subresource = Some(subresource.join("/"));
+        }
     }
     Route::Resource(target)
 }
@@ -203,16 +207,16 @@ pub(crate) enum Rendering {
 /// Reads `Accept`.
 ///
 /// # Errors
-/// 406 when the client takes neither JSON nor anything.
+/// 406 when the client takes neither JSON nor YAML nor anything.
 pub(crate) fn rendering(headers: &HeaderMap, built_in: bool) -> Result<Rendering, ApiError> {
-    const OTHERS: [&str; 2] = ["application/yaml", "application/vnd.kubernetes.protobuf"];
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("*/*");
     let mut known = !built_in;
     for choice in accept.split(',') {
         let mut parts = choice.split(';').map(str::trim);
         let media = parts.next().unwrap_or_default();
-        if !matches!(media, "application/json" | "*/*" | "application/*" | "") {
-            known |= OTHERS.contains(&media);
+        if !matches!(media, "application/json" | "application/yaml" | "*/*" | "application/*" | "") {
+            known |= media == PROTOBUF;
             continue;
         }
         known = true;

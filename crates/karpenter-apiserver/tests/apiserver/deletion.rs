@@ -182,3 +182,13 @@ async fn a_claim_is_kept_while_a_pod_mounts_it() {
     world.server.settle();
     assert!(claims.get_opt("data").await.unwrap().is_none());
 }
+
+#[tokio::test]
+async fn the_older_way_to_ask_for_dependents_is_answered_with_accepted() {
+    let world = World::new();
+    let path = "/api/v1/namespaces/default/configmaps";
+    let map = json!({"metadata": {"name": "m", "finalizers": ["example.com/keep"]}});
+    assert_eq!(world.raw("POST", path, &[], &map).await.0, 201);
+    let item = format!("{path}/m?orphanDependents=false");
+    assert_eq!(world.raw("DELETE", &item, &[], &serde_json::Value::Null).await.0, 202);
+}

@@ -118,3 +118,23 @@ async fn two_runs_with_one_seed_give_the_same_bytes() {
     };
     assert_eq!(run().await, run().await);
 }
+
+#[tokio::test]
+async fn answers_come_in_yaml_to_whoever_prefers_it() {
+    let world = World::new();
+    let path = "/api/v1/namespaces/default";
+    let accept = [("accept", "application/yaml")];
+    let (code, text) = world.raw_bytes("GET", path, &accept, Vec::new()).await;
+    assert_eq!(code, 200);
+    assert!(text.contains("kind: Namespace") && text.contains("  name: default"), "{text}");
+    let (code, text) = world.raw_bytes("GET", &format!("{path}/pods/none"), &accept, Vec::new()).await;
+    assert_eq!(code, 404);
+    assert!(text.contains("reason: NotFound"), "{text}");
+    let watch = format!("{path}/pods?watch=true");
+    assert_eq!(world.raw_bytes("GET", &watch, &accept, Vec::new()).await.0, 406);
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {on: 'yes'}\n";
+    let headers = [("content-type", "application/yaml")];
+    let created =
+        world.raw_bytes("POST", &format!("{path}/configmaps"), &headers, map.as_bytes().to_vec()).await;
+    assert_eq!(created.0, 201, "{}", created.1);
+}

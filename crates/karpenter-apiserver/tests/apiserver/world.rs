@@ -83,16 +83,33 @@ impl World {
         body: Vec<u8>,
     ) -> (u16, Vec<u8>) {
         use http_body_util::BodyExt;
+        let response = self.response(method, path, headers, body).await;
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (code, body.to_vec())
+    }
+
+    /// Sends an object and returns the warnings that come with the answer.
+    pub(crate) async fn warnings(&self, method: &str, path: &str, object: &Value) -> Vec<String> {
+        let response = self.response(method, path, &[], object.to_string().into_bytes()).await;
+        let warnings = response.headers().get_all("warning").iter();
+        warnings.map(|warning| warning.to_str().unwrap().to_owned()).collect()
+    }
+
+    async fn response(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> http::Response<karpenter_apiserver::ResponseBody> {
         use tower_service::Service;
         let mut request = http::Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request.body(http_body_util::Full::new(bytes::Bytes::from(body))).unwrap();
-        let response = self.server.clone().call(request).await.unwrap();
-        let code = response.status().as_u16();
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        (code, body.to_vec())
+        self.server.clone().call(request).await.unwrap()
     }
 }
 

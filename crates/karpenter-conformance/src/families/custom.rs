@@ -82,6 +82,8 @@ pub(super) fn objects(_: &Library, script: &mut Script) {
     script.send(Request::new("GET", script.collection(&resource).replace("/v1/", "/v1beta1/")));
     script.send(Request::new("DELETE", format!("{DEFINITIONS}/{name}")));
     script.wait(Condition::Code(format!("{DEFINITIONS}/{name}"), 404));
+    // The real server takes a moment to forget what it served.
+    script.wait(Condition::Code(script.collection(&resource), 404));
     script.send(Request::new("GET", script.collection(&resource)));
 }
 

@@ -6,7 +6,12 @@ use serde_json::{Value, json};
 
 pub(super) fn complete(resource: &str, object: &mut Value) {
     match resource {
-        "pods" => pod(object),
+        "pods" => {
+            pod(object);
+            if object["status"].is_object() {
+                said_twice(&mut object["status"], "podIP", "podIPs", "ip");
+            }
+        }
         "namespaces" => namespace(object),
         "secrets" => secret(object),
         "services" => service(object),
@@ -30,13 +35,7 @@ pub(super) fn complete(resource: &str, object: &mut Value) {
             }
         }
         // The first range has a field of its own.
-        "nodes" => {
-            let spec = &mut object["spec"];
-            let first = spec["podCIDR"].as_str().is_some_and(|range| !range.is_empty());
-            if first && spec["podCIDRs"].as_array().is_none_or(Vec::is_empty) {
-                spec["podCIDRs"] = json!([spec["podCIDR"]]);
-            }
-        }
+        "nodes" => said_twice(&mut object["spec"], "podCIDR", "podCIDRs", ""),
         "horizontalpodautoscalers.autoscaling" => autoscaler(&mut object["spec"]),
         _ => {}
     }
@@ -44,6 +43,20 @@ pub(super) fn complete(resource: &str, object: &mut Value) {
         if let Some(spec) = object.pointer_mut(path) {
             service_account(spec);
         }
+    }
+}
+
+/// Of a field and a list that begins with the same, the field counts; `inner` is its name in the items of the list.
+fn said_twice(fields: &mut Value, single: &str, list: &str, inner: &str) {
+    let item = |text: &str| if inner.is_empty() { json!(text) } else { json!({ inner: text }) };
+    let first = &fields[list][0];
+    let first = if inner.is_empty() { first } else { &first[inner] };
+    let first = first.as_str().unwrap_or_default().to_owned();
+    let alone = fields[single].as_str().unwrap_or_default().to_owned();
+    if !alone.is_empty() && alone != first {
+        fields[list] = json!([item(&alone)]);
+    } else if alone.is_empty() && !first.is_empty() {
+        fields[single] = first.into();
     }
 }
 

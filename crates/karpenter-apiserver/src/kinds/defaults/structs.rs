@@ -46,10 +46,34 @@ fn pull_policy(container: &mut Value) {
     let image = container["image"].as_str().unwrap_or_default();
     let tag = image.rsplit('/').next().and_then(|name| name.split_once(':')).map(|(_, tag)| tag);
     // An image that cannot be named has no tag at all.
-    let nameable = !image.is_empty()
-        && !image.chars().any(|character| character.is_ascii_uppercase() || character == ' ');
-    let latest = nameable && !image.contains('@') && matches!(tag, None | Some("latest"));
+    let latest = is_nameable(image) && !image.contains('@') && matches!(tag, None | Some("latest"));
     container["imagePullPolicy"] = json!(if latest { "Always" } else { "IfNotPresent" });
+}
+
+/// Whether a registry could have an image of this name.
+fn is_nameable(image: &str) -> bool {
+    let name = image.split('@').next().unwrap_or_default();
+    let (folder, last) = name.rsplit_once('/').map_or(("", name), |(folder, last)| (folder, last));
+    let last = last.split(':').next().unwrap_or_default();
+    let mut parts: Vec<&str> = folder.split('/').filter(|_| !folder.is_empty()).collect();
+    // The first may be a host, which has its own rules.
+    if parts.first().is_some_and(|host| host.contains(['.', ':']) || *host == "localhost") {
+        parts.remove(0);
+    }
+    parts.push(last);
+    let is_identifier = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    !is_identifier && parts.into_iter().all(is_path_component)
+}
+
+fn is_path_component(part: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let (Some(first), Some(last)) = (part.bytes().next(), part.bytes().next_back()) else { return false };
+    let between = part.split(|character: char| character.is_ascii() && plain(character as u8));
+    plain(first)
+        && plain(last)
+        && between.filter(|separator| !separator.is_empty()).all(|separator| {
+            matches!(separator, "." | "_" | "__") || separator.bytes().all(|byte| byte == b'-')
+        })
 }
 
 fn volume(volume: &mut Value) {

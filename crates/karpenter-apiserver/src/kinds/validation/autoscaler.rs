@@ -31,7 +31,7 @@ pub(super) fn validate(spec: &Place<'_, '_>, errors: &mut Errors) {
     if min.number().is_some_and(|least| most < least) {
         errors.push(max.invalid_value(&json!(most), "must be greater than or equal to `minReplicas`"));
     }
-    reference(&spec.field("scaleTargetRef"), errors);
+    reference(&spec.field("scaleTargetRef"), false, errors);
     let metrics = spec.field("metrics");
     for metric in metrics.items() {
         self::metric(&metric, errors);
@@ -51,7 +51,8 @@ pub(super) fn validate(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-fn reference(target: &Place<'_, '_>, errors: &mut Errors) {
+/// Checks a reference to an object, which may be of the group without a name where that is said.
+fn reference(target: &Place<'_, '_>, any_group: bool, errors: &mut Errors) {
     for name in ["kind", "name"] {
         let place = target.field(name);
         if place.text().is_empty() {
@@ -62,6 +63,7 @@ fn reference(target: &Place<'_, '_>, errors: &mut Errors) {
     }
     let version = target.field("apiVersion");
     match version.text().matches('/').count() {
+        0 if any_group => {}
         0 => errors.push(version.invalid_value(&json!(version.text()), "apiVersion must specify API group")),
         1 => {}
         _ => errors.push(version.invalid(format!("unexpected GroupVersion string: {}", version.text()))),
@@ -96,7 +98,7 @@ fn metric(metric: &Place<'_, '_>, errors: &mut Errors) {
 fn source(kind: &str, source: &Place<'_, '_>, errors: &mut Errors) {
     let target = source.field("target");
     if kind == "object" {
-        reference(&source.field("describedObject"), errors);
+        reference(&source.field("describedObject"), true, errors);
     }
     if matches!(kind, "object" | "external" | "pods") {
         let identifier = source.field("metric");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{pod, scheduling};
+use super::{job, scheduling};
 use crate::error::FieldError;
 use crate::kinds::metadata;
 use crate::kinds::place::{Errors, Place};
@@ -11,7 +11,7 @@ use crate::selector::LabelSelector;
 pub(super) fn job(job: &Place<'_, '_>, errors: &mut Errors) {
     let spec = job.field("spec");
     generated_selector(job, errors);
-    job_spec(&spec, errors);
+    job::spec(&spec, errors);
     let selector = spec.field("selector");
     if selector.is_set() {
         scheduling::label_selector(&selector, errors);
@@ -34,6 +34,11 @@ fn generated_selector(job: &Place<'_, '_>, errors: &mut Errors) {
     let labels = &spec.value["template"]["metadata"]["labels"];
     let uid = &job.value["metadata"]["uid"];
     let name = &job.value["metadata"]["name"];
+    let selector = spec.field("selector");
+    let expected = job::expected_labels(uid, name);
+    if !LabelSelector::from_object(selector.value).matches_labels(&expected) {
+        errors.push(selector.invalid("`selector` not auto-generated"));
+    }
     let path = "spec.template.metadata.labels";
     for prefix in ["", "batch.kubernetes.io/"] {
         for (label, expected) in [("controller-uid", uid), ("job-name", name)] {
@@ -51,56 +56,6 @@ fn generated_selector(job: &Place<'_, '_>, errors: &mut Errors) {
                 _ => {}
             }
         }
-    }
-}
-
-fn job_spec(spec: &Place<'_, '_>, errors: &mut Errors) {
-    for name in [
-        "parallelism",
-        "completions",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-        "backoffLimitPerIndex",
-        "maxFailedIndexes",
-    ] {
-        errors.not_negative(&spec.field(name));
-    }
-    let mode = spec.field("completionMode");
-    if mode.is_set() {
-        if !matches!(mode.text(), "NonIndexed" | "Indexed") {
-            errors.push(mode.unsupported(&["NonIndexed", "Indexed"]));
-        }
-        if mode.text() == "Indexed" {
-            let completions = spec.field("completions");
-            if !completions.is_set() {
-                errors.push(completions.required("when completion mode is Indexed"));
-            }
-        }
-    }
-    if mode.text() != "Indexed" {
-        for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
-            let field = spec.field(name);
-            if field.is_set() {
-                let rule = if name == "maxFailedIndexes" && !spec.field("backoffLimitPerIndex").is_set() {
-                    "requires `backoffLimitPerIndex` to be set"
-                } else {
-                    "requires indexed completion mode"
-                };
-                errors.push(field.invalid(rule));
-            }
-        }
-    }
-    errors.one_of_or_none(&spec.field("podReplacementPolicy"), &["Failed", "TerminatingOrFailed"]);
-    let template = spec.field("template");
-    let policy = template.field("spec").field("restartPolicy").text().to_owned();
-    pod::template(&template, errors);
-    let place = template.field("spec");
-    let place = place.field("restartPolicy");
-    match policy.as_str() {
-        "OnFailure" | "Never" => {}
-        "" | "Always" => errors.push(place.required("valid values: \"OnFailure\", \"Never\"")),
-        _ => errors.push(place.unsupported(&["OnFailure", "Never"])),
     }
 }
 
@@ -133,7 +88,7 @@ pub(super) fn cron_job(cron_job: &Place<'_, '_>, old: Option<&Value>, errors: &m
     metadata::labels(&metadata_place.field("labels"), errors);
     metadata::annotations(&metadata_place.field("annotations"), errors);
     let job = template.field("spec");
-    job_spec(&job, errors);
+    job::spec(&template.field("spec"), errors);
     let selector = job.field("selector");
     if selector.is_set() {
         errors.push(selector.invalid("`selector` will be auto-generated"));

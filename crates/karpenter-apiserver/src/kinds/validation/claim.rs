@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::resources::quantity;
+use super::resources::{basic, quantity};
 use super::scheduling;
 use crate::error::FieldError;
 use crate::kinds::place::{Errors, Place};
@@ -89,6 +89,7 @@ pub(super) fn volume(volume: &Place<'_, '_>, errors: &mut Errors) {
         errors.push(FieldError::unsupported(capacity.path(), capacity.value, &["storage"]));
     }
     for (_, amount) in capacity.entries() {
+        basic(&amount, errors);
         let value = quantity(amount.value);
         if value.is_negative() || value.is_zero() {
             errors.push(amount.invalid("must be greater than zero"));
@@ -113,6 +114,62 @@ pub(super) fn volume(volume: &Place<'_, '_>, errors: &mut Errors) {
         errors.form(&class, format::dns_subdomain(class.text()));
     }
     errors.one_of_or_none(&spec.field("volumeMode"), VOLUME_MODES);
+    attributes_class(&spec, errors);
+}
+
+fn attributes_class(spec: &Place<'_, '_>, errors: &mut Errors) {
+    let attributes = spec.field("volumeAttributesClassName");
+    if !attributes.is_set() {
+        return;
+    }
+    if attributes.text().is_empty() {
+        errors.push(attributes.required("an empty string is disallowed"));
+    }
+    errors.form(
+        &attributes,
+        match attributes.text() {
+            "" => Vec::new(),
+            text => format::dns_subdomain(text),
+        },
+    );
+    let csi = spec.field("csi");
+    if !csi.is_set() {
+        errors.push(csi.required("has to be specified when using volumeAttributesClassName"));
+    }
+}
+
+/// Checks a volume that stands in an attachment instead of in an object of its own.
+pub(super) fn inline(spec: &Place<'_, '_>, errors: &mut Errors) {
+    const CONTEXT: &str = "in the context of inline volumes";
+    for (name, is_given) in [
+        ("claimRef", spec.field("claimRef").is_set()),
+        ("capacity", spec.field("capacity").len() > 0),
+        ("nodeAffinity", spec.field("nodeAffinity").is_set()),
+        ("storageClassName", !spec.field("storageClassName").text().is_empty()),
+    ] {
+        if is_given {
+            errors.push(spec.field(name).forbidden(&format!("may not be specified {CONTEXT}")));
+        }
+    }
+    let csi = spec.field("csi");
+    if !csi.is_set() {
+        errors.push(csi.required(&format!("has to be specified {CONTEXT}")));
+    }
+    let modes = spec.field("accessModes");
+    if modes.len() == 0 {
+        errors.push(modes.required(""));
+    }
+    access_modes(&modes, errors);
+    let policy = spec.field("persistentVolumeReclaimPolicy");
+    if !matches!(policy.text(), "" | "Retain") {
+        errors.push(policy.forbidden(&format!("may only be Retain {CONTEXT}")));
+    }
+    source(spec, errors);
+    let mode = spec.field("volumeMode");
+    if mode.is_set() && mode.text() != "Filesystem" {
+        errors.push(mode.forbidden(&format!("may not specify volumeMode other than Filesystem {CONTEXT}")));
+    }
+    attributes_class(spec, errors);
 }
 
 const SOURCES: &[&str] = &[
@@ -153,23 +210,18 @@ fn source(spec: &Place<'_, '_>, errors: &mut Errors) {
         }
         found = true;
         match *name {
-            "csi" => {
-                super::volume::driver_name(&source.field("driver"), errors);
-                let handle = source.field("volumeHandle");
-                if handle.text().is_empty() {
-                    errors.push(handle.required(""));
-                }
-            }
-            "hostPath" | "local" => {
+            "csi" => driver_source(&source, errors),
+            "hostPath" => super::volume::host_path(&source, errors),
+            "local" => {
                 let path = source.field("path");
                 if path.text().is_empty() {
                     errors.push(path.required(""));
                 } else if path.text().split('/').any(|part| part == "..") {
                     errors.push(path.invalid("must not contain '..'"));
                 }
-                if *name == "local" && !spec.field("nodeAffinity").is_set() {
-                    let rule = "Local volume requires node affinity";
-                    errors.push(FieldError::required(format!("{}.nodeAffinity", spec.path()), rule));
+                let affinity = spec.field("nodeAffinity");
+                if !affinity.is_set() {
+                    errors.push(affinity.required("Local volume requires node affinity"));
                 }
             }
             _ => {}
@@ -178,43 +230,89 @@ fn source(spec: &Place<'_, '_>, errors: &mut Errors) {
     if !found {
         errors.push(spec.required("must specify a volume type"));
     }
+    let root = spec.value["hostPath"]["path"]
+        .as_str()
+        .is_some_and(|path| !path.is_empty() && path.split('/').all(|part| matches!(part, "" | ".")));
+    let policy = spec.field("persistentVolumeReclaimPolicy");
+    if root && policy.text() == "Recycle" {
+        errors.push(policy.forbidden("may not be 'recycle' for a hostPath mount of '/'"));
+    }
+}
+
+/// Checks a volume that a storage driver provides.
+fn driver_source(source: &Place<'_, '_>, errors: &mut Errors) {
+    super::volume::driver_name(&source.field("driver"), errors);
+    let handle = source.field("volumeHandle");
+    if handle.text().is_empty() {
+        errors.push(handle.required(""));
+    }
+    for name in [
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ] {
+        let secret = source.field(name);
+        if !secret.is_set() {
+            continue;
+        }
+        let (name, namespace) = (secret.field("name"), secret.field("namespace"));
+        match name.text() {
+            "" => errors.push(name.required("")),
+            text => errors.form(&name, format::dns_subdomain(text)),
+        }
+        match namespace.text() {
+            "" => errors.push(namespace.required("")),
+            text => errors.form(&namespace, format::dns_label(text)),
+        }
+    }
 }
 
 /// What a change of a claim may not touch.
 pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
-    let fixed = |claim: &Value| {
-        let mut spec = claim["spec"].clone();
-        spec["resources"]["requests"].as_object_mut().map(|requests| requests.remove("storage"));
-        if let Some(fields) = spec.as_object_mut() {
-            fields.remove("volumeAttributesClassName");
-        }
-        spec
-    };
-    let (mut before, after) = (fixed(old), fixed(new));
+    let (mut before, mut after) = (old["spec"].clone(), new["spec"].clone());
     // A claim is bound by setting the volume's name once.
-    if old["spec"]["volumeName"].as_str().is_none_or(str::is_empty) && !new["spec"]["volumeName"].is_null() {
+    if old["spec"]["volumeName"].as_str().is_none_or(str::is_empty) {
         before["volumeName"] = new["spec"]["volumeName"].clone();
+        after["volumeName"] = new["spec"]["volumeName"].clone();
     }
     // A claim without a class may be given one later.
     if old["spec"]["storageClassName"].is_null() && !new["spec"]["storageClassName"].is_null() {
         before["storageClassName"] = new["spec"]["storageClassName"].clone();
     }
-    let storage = |claim: &Value| quantity(&claim["spec"]["resources"]["requests"]["storage"]);
-    let bound = old["status"]["phase"] == "Bound";
-    let resized = storage(new) != storage(old);
-    if before != after || (resized && !bound) {
+    if new["status"]["phase"] == "Bound" {
+        after["volumeAttributesClassName"] = old["spec"]["volumeAttributesClassName"].clone();
+        before["volumeAttributesClassName"] = old["spec"]["volumeAttributesClassName"].clone();
+        if after["resources"]["requests"].is_object() {
+            after["resources"]["requests"]["storage"] = before["resources"]["requests"]["storage"].clone();
+        }
+    }
+    if before != after {
         let rule = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
         errors.push(FieldError::forbidden("spec", rule));
-    } else if bound && storage(new) < storage(old) {
+    }
+    let storage = |claim: &Value| quantity(&claim["spec"]["resources"]["requests"]["storage"]);
+    if storage(new) < storage(old) && storage(new) <= quantity(&old["status"]["capacity"]["storage"]) {
         let rule = "field can not be less than status.capacity";
         errors.push(FieldError::forbidden("spec.resources.requests.storage", rule));
+    }
+    if new["spec"]["volumeMode"] != old["spec"]["volumeMode"] {
+        errors.push(FieldError::invalid("volumeMode", &new["spec"]["volumeMode"], "field is immutable"));
     }
 }
 
 /// What a change of a volume may not touch.
 pub(super) fn volume_update(new: &Value, old: &Value, errors: &mut Errors) {
+    const ATTRIBUTES: &str = "volumeAttributesClassName";
+    // A secret for growing the volume may be added later.
+    let adds_secret =
+        old["spec"]["csi"].is_object() && old["spec"]["csi"]["controllerExpandSecretRef"].is_null();
     let sources = |volume: &Value| -> Vec<(String, Value)> {
-        let spec = volume["spec"].as_object().into_iter().flatten();
+        let mut spec = volume["spec"].clone();
+        if adds_secret && let Some(source) = spec["csi"].as_object_mut() {
+            source.remove("controllerExpandSecretRef");
+        }
+        let spec = spec.as_object().into_iter().flatten();
         spec.filter(|(name, _)| SOURCES.contains(&name.as_str()))
             .map(|(name, source)| (name.clone(), source.clone()))
             .collect()
@@ -231,5 +329,9 @@ pub(super) fn volume_update(new: &Value, old: &Value, errors: &mut Errors) {
     if !before.is_null() && at(new, "nodeAffinity") != before {
         let rule = "field is immutable, except for updating from beta label to GA";
         errors.push(FieldError::invalid("nodeAffinity", &at(new, "nodeAffinity"), rule));
+    }
+    if !at(old, ATTRIBUTES).is_null() && at(new, ATTRIBUTES).is_null() {
+        let rule = "update from non-nil value to nil is forbidden";
+        errors.push(FieldError::forbidden(format!("spec.{ATTRIBUTES}"), rule));
     }
 }

@@ -1,11 +1,11 @@
-//! Rules of ConfigMaps, Secrets, accounts, quotas, limits and endpoints.
+//! Rules of ConfigMaps, Secrets, accounts, quotas and endpoints.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::{pod, resources};
+use super::{limit_range, pod, resources};
 use crate::error::FieldError;
 use crate::kinds::format;
 use crate::kinds::place::{Errors, Place};
@@ -17,7 +17,7 @@ pub(super) fn validate(resource: &str, object: &Place<'_, '_>, errors: &mut Erro
         "configmaps" => config_map(object, errors),
         "secrets" => secret(object, errors),
         "resourcequotas" => resource_quota(&object.field("spec"), errors),
-        "limitranges" => limit_range(&object.field("spec"), errors),
+        "limitranges" => limit_range::validate(&object.field("spec"), errors),
         "endpoints" => {
             for subset in object.field("subsets").items() {
                 endpoint_subset(&subset, errors);
@@ -112,90 +112,105 @@ pub(super) fn update(resource: &str, new: &Value, old: &Value, errors: &mut Erro
     }
 }
 
+const SCOPES: &[&str] = &[
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "CrossNamespacePodAffinity",
+    "VolumeAttributesClass",
+];
+
 fn resource_quota(spec: &Place<'_, '_>, errors: &mut Errors) {
     resources::quota(&spec.field("hard"), errors);
     let scopes = spec.field("scopes");
+    let hard: Vec<&str> = spec.field("hard").entries().map(|(name, _)| name).collect();
+    let misapplied = |scope: &str| {
+        hard.iter().filter(|name| resources::is_quota_standard(name) && !scope_covers(scope, name)).count()
+    };
     for scope in scopes.items() {
-        const KNOWN: &[&str] = &[
-            "Terminating",
-            "NotTerminating",
-            "BestEffort",
-            "NotBestEffort",
-            "PriorityClass",
-            "CrossNamespacePodAffinity",
-            "VolumeAttributesClass",
-        ];
-        if !KNOWN.contains(&scope.text()) {
+        if !SCOPES.contains(&scope.text()) {
             errors.push(scopes.invalid("unsupported scope"));
         }
+        for _ in 0..misapplied(scope.text()) {
+            errors.push(scopes.invalid("unsupported scope applied to resource"));
+        }
+    }
+    let selector = spec.field("scopeSelector");
+    // Kubernetes names the list and not its items.
+    let expressions = selector.field("matchExpressions");
+    for expression in expressions.items() {
+        scope_requirement(&expressions, &expression, errors);
+        for _ in 0..misapplied(expression.field("scopeName").text()) {
+            let rule = "unsupported scope applied to resource";
+            errors.push(expressions.invalid_value(selector.value, rule));
+        }
+    }
+    let named = |scope: &str| expressions.items().any(|item| item.field("scopeName").text() == scope);
+    let listed = |scope: &str| scopes.items().any(|item| item.text() == scope);
+    for (one, other) in [("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")] {
+        if listed(one) && listed(other) {
+            errors.push(scopes.invalid("conflicting scopes"));
+        }
+        if named(one) && named(other) {
+            errors.push(expressions.invalid_value(scopes.value, "conflicting scopes"));
+        }
     }
 }
 
-fn limit_range(spec: &Place<'_, '_>, errors: &mut Errors) {
-    let mut seen = Vec::new();
-    for limit in spec.field("limits").items() {
-        let kind = limit.field("type");
-        let wrong = format::label_key(kind.text());
-        let standard = matches!(kind.text(), "Pod" | "Container" | "PersistentVolumeClaim");
-        if wrong.is_empty() && !kind.text().contains('/') && !standard {
-            let rule = "must be a standard limit type or fully qualified";
-            errors.push(kind.invalid_value(&json!(kind.text()), rule));
-        }
-        errors.form(&kind, wrong);
-        if seen.contains(&kind.text()) {
-            errors.push(kind.duplicate());
-        }
-        seen.push(kind.text());
-        limit_amounts(&limit, errors);
+/// Whether a scope says something about a resource.
+fn scope_covers(scope: &str, resource: &str) -> bool {
+    let of_pods = matches!(
+        resource,
+        "cpu"
+            | "memory"
+            | "ephemeral-storage"
+            | "requests.cpu"
+            | "requests.memory"
+            | "requests.ephemeral-storage"
+            | "limits.cpu"
+            | "limits.memory"
+            | "limits.ephemeral-storage"
+            | "pods"
+    );
+    match scope {
+        "Terminating"
+        | "NotTerminating"
+        | "NotBestEffort"
+        | "PriorityClass"
+        | "CrossNamespacePodAffinity" => of_pods,
+        "BestEffort" => resource == "pods",
+        _ => true,
     }
 }
 
-fn limit_amounts(limit: &Place<'_, '_>, errors: &mut Errors) {
-    for list in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
-        for (name, amount) in limit.field(list).entries() {
-            resources::amount(&amount, name, errors);
-        }
+fn scope_requirement(list: &Place<'_, '_>, expression: &Place<'_, '_>, errors: &mut Errors) {
+    let (scope, operator, values) =
+        (expression.field("scopeName"), expression.field("operator"), expression.field("values"));
+    let shown = json!(scope.text());
+    if !SCOPES.contains(&scope.text()) {
+        errors.push(list.field("scopeName").invalid_value(&shown, "unsupported scope"));
     }
-    let get = |list: &str, name: &str| {
-        limit.value[list]
-            .get(name)
-            .map(|value| (resources::quantity(value), value.as_str().unwrap_or_default().to_owned()))
-    };
-    for (name, _) in limit.field("min").entries() {
-        if let (Some((min, min_text)), Some((max, max_text))) = (get("min", name), get("max", name))
-            && min > max
-        {
-            let rule = format!("min value {min_text} is greater than max value {max_text}");
-            errors.push(FieldError::invalid(format!("{}.min[{name}]", limit.path()), &json!(min_text), rule));
-        }
+    let sign = json!(operator.text());
+    let is_bare = !matches!(scope.text(), "PriorityClass" | "VolumeAttributesClass");
+    if is_bare && SCOPES.contains(&scope.text()) && operator.text() != "Exists" {
+        let rule = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                    ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
+                    ResourceQuotaScopeCrossNamespacePodAffinity";
+        errors.push(list.field("operator").invalid_value(&sign, rule));
     }
-    for (list, bound, above) in [
-        ("default", "max", true),
-        ("defaultRequest", "max", true),
-        ("defaultRequest", "default", true),
-        ("default", "min", false),
-        ("defaultRequest", "min", false),
-    ] {
-        for (name, _) in limit.field(list).entries() {
-            let (Some((value, text)), Some((limit_value, limit_text))) = (get(list, name), get(bound, name))
-            else {
-                continue;
-            };
-            let what = if list == "default" { "default" } else { "default request" };
-            let path = format!("{}.{list}[{name}]", limit.path());
-            if above && value > limit_value {
-                let other = if bound == "default" { "default limit" } else { bound };
-                let rule = format!("{what} value {text} is greater than {other} value {limit_text}");
-                errors.push(FieldError::invalid(path, &json!(text), rule));
-            } else if !above && value < limit_value {
-                let rule = format!("min value {limit_text} is greater than {what} value {text}");
-                errors.push(FieldError::invalid(
-                    format!("{}.min[{name}]", limit.path()),
-                    &json!(limit_text),
-                    rule,
-                ));
-            }
+    match operator.text() {
+        "In" | "NotIn" if values.len() == 0 => {
+            let rule = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+            errors.push(list.field("values").required(rule));
         }
+        "Exists" | "DoesNotExist" if values.len() > 0 => {
+            let rule = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+            errors.push(list.field("values").invalid_value(values.value, rule));
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        _ => errors.push(list.field("operator").invalid_value(&sign, "not a valid selector operator")),
     }
 }
 
@@ -232,11 +247,15 @@ fn endpoint_subset(subset: &Place<'_, '_>, errors: &mut Errors) {
             errors.push(number.invalid_value(&json!(number.number().unwrap_or(0)), rule));
         }
         errors.one_of(&port.field("protocol"), &["SCTP", "TCP", "UDP"]);
+        let application = port.field("appProtocol");
+        if application.is_set() {
+            errors.form(&application, format::label_key(application.text()));
+        }
     }
 }
 
 /// Checks that an address can be that of a pod.
-fn endpoint_address(place: &Place<'_, '_>, errors: &mut Errors) {
+pub(super) fn endpoint_address(place: &Place<'_, '_>, errors: &mut Errors) {
     let Ok(address) = place.text().parse::<IpAddr>() else {
         errors.push(place.invalid_value(&json!(place.text()), "must be a valid IP address"));
         return;

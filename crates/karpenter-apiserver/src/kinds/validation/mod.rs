@@ -11,11 +11,16 @@ mod cluster;
 mod configuration;
 mod container;
 mod event;
+mod job;
+mod limit_range;
 mod network;
+mod node;
 mod pod;
 mod probe;
 mod resources;
 mod scheduling;
+pub(super) mod service;
+mod status;
 mod storage;
 mod volume;
 mod workload;
@@ -35,9 +40,10 @@ pub(super) fn validate(
     scope: Scope,
     errors: &mut Errors,
 ) {
-    if matches!(scope, Scope::Status | Scope::Finalize) {
-        cluster::status(resource, object, errors);
-        return;
+    match scope {
+        Scope::Status => return status::validate(resource, object, old.unwrap_or(&Value::Null), errors),
+        Scope::Finalize => return status::finalizers(object, errors),
+        Scope::Main | Scope::Scale => {}
     }
     let root = Place::root("", object);
     match resource {
@@ -56,8 +62,8 @@ pub(super) fn validate(
         "cronjobs.batch" => batch::cron_job(&root, old, errors),
         "persistentvolumes" => claim::volume(&root, errors),
         "persistentvolumeclaims" => claim::spec(&root.field("spec"), errors),
-        "nodes" => cluster::node(&root, errors),
-        "services" => network::service(&root, errors),
+        "nodes" => node::validate(&root, errors),
+        "services" => service::validate(&root, errors),
         "events" => {
             event::validate(object, errors);
             if old.is_none() {
@@ -73,6 +79,8 @@ pub(super) fn validate(
         }
         name if name.ends_with("storage.k8s.io") => storage::validate(resource, &root, errors),
         name if name.ends_with("rbac.authorization.k8s.io") => access::validate(resource, &root, errors),
+        // Of a priority class only what may change is looked at again.
+        "priorityclasses.scheduling.k8s.io" if old.is_some() => {}
         _ => cluster::validate(resource, &root, errors),
     }
     if let Some(old) = old {
@@ -122,9 +130,9 @@ fn update(resource: &str, new: &Value, old: &Value, errors: &mut Errors) {
         "statefulsets.apps" => workload::stateful_set_update(new, old, errors),
         "jobs.batch" => batch::job_update(new, old, errors),
         "persistentvolumeclaims" => claim::update(new, old, errors),
-        "nodes" => cluster::node_update(new, old, errors),
+        "nodes" => node::update(new, old, errors),
         "secrets" | "configmaps" => configuration::update(resource, new, old, errors),
-        "services" => network::service_update(new, old, errors),
+        "services" => service::update(new, old, errors),
         "csinodes.storage.k8s.io" => storage::node_update(new, old, errors),
         "csidrivers.storage.k8s.io" => storage::driver_update(new, old, errors),
         "persistentvolumes" => claim::volume_update(new, old, errors),
@@ -132,7 +140,10 @@ fn update(resource: &str, new: &Value, old: &Value, errors: &mut Errors) {
         "resourcequotas" => configuration::quota_update(new, old, errors),
         "ingressclasses.networking.k8s.io" => {
             let (now, then) = (after.field("spec"), before.field("spec"));
-            errors.immutable(&now.field("controller"), &then.field("controller"));
+            let controller = now.field("controller");
+            if controller.text() != then.field("controller").text() {
+                errors.push(controller.invalid_value(&controller.text().into(), "field is immutable"));
+            }
         }
         "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io"
             if old["roleRef"] != new["roleRef"] =>

@@ -1,11 +1,11 @@
-//! Rules of Services and of the kinds around the network.
+//! Rules of the kinds around the network.
 
 use serde_json::{Value, json};
 
-use super::{pod, probe, scheduling};
+use super::{probe, scheduling};
 use crate::error::FieldError;
+use crate::kinds::format;
 use crate::kinds::place::{Errors, Place};
-use crate::kinds::{format, metadata};
 
 pub(super) fn validate(resource: &str, object: &Place<'_, '_>, errors: &mut Errors) {
     match resource {
@@ -14,170 +14,6 @@ pub(super) fn validate(resource: &str, object: &Place<'_, '_>, errors: &mut Erro
         "ingressclasses.networking.k8s.io" => ingress_class(&object.field("spec"), errors),
         "endpointslices.discovery.k8s.io" => endpoint_slice(object, errors),
         _ => {}
-    }
-}
-
-pub(super) fn service(service: &Place<'_, '_>, errors: &mut Errors) {
-    let spec = service.field("spec");
-    let kind = spec.field("type");
-    let headless = spec.field("clusterIP").text() == "None";
-    let external = kind.text() == "ExternalName";
-    let ports = spec.field("ports");
-    if ports.len() == 0 && !headless && !external {
-        errors.push(ports.required(""));
-    }
-    match kind.text() {
-        "LoadBalancer" if headless => {
-            let rule = "may not be set to 'None' for LoadBalancer services";
-            errors.push(
-                spec.field("clusterIPs")
-                    .items()
-                    .next()
-                    .map_or_else(|| spec.field("clusterIP").invalid(rule), |first| first.invalid(rule)),
-            );
-        }
-        "NodePort" if headless => {
-            let rule = "may not be set to 'None' for NodePort services";
-            errors.push(
-                spec.field("clusterIPs")
-                    .items()
-                    .next()
-                    .map_or_else(|| spec.field("clusterIP").invalid(rule), |first| first.invalid(rule)),
-            );
-        }
-        "ExternalName" => external_name(&spec, errors),
-        _ => {}
-    }
-    service_ports(&ports, kind.text(), errors);
-    metadata::labels(&spec.field("selector"), errors);
-    let affinity = spec.field("sessionAffinity");
-    errors.one_of(&affinity, &["ClientIP", "None"]);
-    if affinity.text() == "ClientIP" {
-        let config = spec.field("sessionAffinityConfig");
-        let client = config.field("clientIP");
-        let timeout = client.field("timeoutSeconds");
-        if timeout.number().is_some_and(|seconds| !(1..=86_400).contains(&seconds)) {
-            errors.push(timeout.invalid("must be greater than 0 and less than 86400"));
-        }
-    }
-    for address in spec.field("externalIPs").items() {
-        pod::ip_address(&address, errors);
-    }
-    if kind.text().is_empty() {
-        errors.push(kind.required(""));
-    } else if !matches!(kind.text(), "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName") {
-        errors.push(kind.unsupported(&["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]));
-    }
-    errors.one_of_or_none(&spec.field("internalTrafficPolicy"), &["Cluster", "Local"]);
-    traffic(&spec, errors);
-}
-
-fn external_name(spec: &Place<'_, '_>, errors: &mut Errors) {
-    let addresses = spec.field("clusterIPs");
-    if addresses.len() > 0 || spec.field("clusterIP").is_set() {
-        errors.push(addresses.forbidden("may not be set for ExternalName services"));
-    }
-    let name = spec.field("externalName");
-    let bare = name.text().strip_suffix('.').unwrap_or(name.text());
-    if bare.is_empty() {
-        errors.push(name.required(""));
-    } else {
-        for rule in format::dns_subdomain(bare) {
-            errors.push(name.invalid_value(&json!(bare), rule));
-        }
-    }
-}
-
-fn service_ports(ports: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
-    let several = ports.len() > 1;
-    let mut names: Vec<&str> = Vec::new();
-    let mut numbers: Vec<(i64, &str)> = Vec::new();
-    for port in ports.items() {
-        let name = port.field("name");
-        if name.text().is_empty() {
-            if several {
-                errors.push(name.required(""));
-            }
-        } else {
-            errors.form(&name, format::dns_label(name.text()));
-            if names.contains(&name.text()) {
-                errors.push(name.duplicate());
-            }
-            names.push(name.text());
-        }
-        let number = port.field("port");
-        let value = number.number().unwrap_or(0);
-        for rule in format::port_number(value) {
-            errors.push(number.invalid_value(&json!(value), rule));
-        }
-        errors.one_of(&port.field("protocol"), &["SCTP", "TCP", "UDP"]);
-        let target = port.field("targetPort");
-        probe::port(&target, errors);
-        let identity = (value, port.field("protocol").text());
-        if numbers.contains(&identity) {
-            errors.push(FieldError::duplicate(port.path(), port.value));
-        }
-        numbers.push(identity);
-        let node_port = port.field("nodePort");
-        if kind == "ClusterIP" && node_port.number().unwrap_or(0) != 0 {
-            errors.push(node_port.forbidden("may not be used when `type` is 'ClusterIP'"));
-        }
-        let application = port.field("appProtocol");
-        if application.is_set() {
-            errors.form(&application, format::label_key(application.text()));
-        }
-    }
-}
-
-fn traffic(spec: &Place<'_, '_>, errors: &mut Errors) {
-    let kind = spec.field("type").text();
-    let policy = spec.field("externalTrafficPolicy");
-    let external = matches!(kind, "NodePort" | "LoadBalancer")
-        || (kind == "ClusterIP" && spec.field("externalIPs").len() > 0);
-    if !external && !policy.text().is_empty() {
-        let rule = "may only be set for externally-accessible services";
-        errors.push(policy.invalid(rule));
-    } else if external && !matches!(policy.text(), "Cluster" | "Local") {
-        errors.push(policy.unsupported(&["Cluster", "Local"]));
-    }
-    let check = spec.field("healthCheckNodePort");
-    if check.number().is_some_and(|port| port != 0) && !(kind == "LoadBalancer" && policy.text() == "Local") {
-        let rule = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
-        errors.push(check.invalid(rule));
-    }
-    if kind != "LoadBalancer" {
-        let ranges = spec.field("loadBalancerSourceRanges");
-        if ranges.len() > 0 {
-            errors.push(ranges.forbidden("may only be used when `type` is 'LoadBalancer'"));
-        }
-        let class = spec.field("loadBalancerClass");
-        if class.is_set() {
-            errors.push(class.forbidden("may only be used when `type` is 'LoadBalancer'"));
-        }
-        let allocate = spec.field("allocateLoadBalancerNodePorts");
-        if allocate.is_set() {
-            errors.push(allocate.forbidden("may only be used when `type` is 'LoadBalancer'"));
-        }
-    }
-    let distribution = spec.field("trafficDistribution");
-    errors.one_of_or_none(&distribution, &["PreferClose", "PreferSameNode", "PreferSameZone"]);
-}
-
-/// What a change of a Service may not touch.
-pub(super) fn service_update(new: &Value, old: &Value, errors: &mut Errors) {
-    let (kind, was) = (&new["spec"]["type"], &old["spec"]["type"]);
-    let allocated = old["spec"]["clusterIP"].as_str().is_some_and(|address| !address.is_empty());
-    if kind != "ExternalName" && was != "ExternalName" && allocated {
-        let after = Place::root("", new);
-        let spec = after.field("spec");
-        if new["spec"]["clusterIPs"][0] != old["spec"]["clusterIPs"][0] {
-            let addresses = spec.field("clusterIPs");
-            let rule = "may not change once set";
-            errors.push(match addresses.items().next() {
-                Some(first) => FieldError::invalid(format!("{}[0]", addresses.path()), first.value, rule),
-                None => addresses.invalid(rule),
-            });
-        }
     }
 }
 
@@ -200,13 +36,13 @@ fn network_policy(spec: &Place<'_, '_>, errors: &mut Errors) {
     }
     for kind in types.items() {
         if !matches!(kind.text(), "Ingress" | "Egress") {
-            errors.push(kind.unsupported(&["Egress", "Ingress"]));
+            errors.push(kind.unsupported(&["Ingress", "Egress"]));
         }
     }
 }
 
 fn policy_port(port: &Place<'_, '_>, errors: &mut Errors) {
-    errors.one_of_or_none(&port.field("protocol"), &["SCTP", "TCP", "UDP"]);
+    errors.one_of_or_none(&port.field("protocol"), &["TCP", "UDP", "SCTP"]);
     let (number, end) = (port.field("port"), port.field("endPort"));
     if number.is_set() {
         probe::port(&number, errors);
@@ -218,7 +54,7 @@ fn policy_port(port: &Place<'_, '_>, errors: &mut Errors) {
                 errors.push(end.invalid(rule));
             }
             if last < first {
-                errors.push(end.invalid("must be greater than or equal to `port`"));
+                errors.push(end.invalid_value(number.value, "must be greater than or equal to `port`"));
             }
         }
         None if number.is_set() => {
@@ -258,16 +94,20 @@ fn policy_peer(peer: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-fn cidr(range: &Place<'_, '_>, errors: &mut Errors) {
-    let parsed = range.text().split_once('/').is_some_and(|(address, length)| {
+/// Whether a text is a range of addresses.
+pub(super) fn cidr_form(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(address, length)| {
         let bits = match address.parse::<std::net::IpAddr>() {
             Ok(std::net::IpAddr::V4(_)) => 32,
             Ok(std::net::IpAddr::V6(_)) => 128,
             Err(_) => return false,
         };
         length.parse::<u8>().is_ok_and(|length| length <= bits)
-    });
-    if !parsed {
+    })
+}
+
+pub(super) fn cidr(range: &Place<'_, '_>, errors: &mut Errors) {
+    if !cidr_form(range.text()) {
         let rule = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
         errors.push(range.invalid(rule));
     }
@@ -276,7 +116,8 @@ fn cidr(range: &Place<'_, '_>, errors: &mut Errors) {
 fn ingress(spec: &Place<'_, '_>, errors: &mut Errors) {
     let (rules, default) = (spec.field("rules"), spec.field("defaultBackend"));
     if rules.len() == 0 && !default.is_set() {
-        errors.push(spec.invalid("either `defaultBackend` or `rules` must be specified"));
+        let rule = "either `defaultBackend` or `rules` must be specified";
+        errors.push(spec.invalid_value(&Value::Null, rule));
     }
     if default.is_set() {
         ingress_backend(&default, errors);
@@ -326,7 +167,10 @@ fn ingress(spec: &Place<'_, '_>, errors: &mut Errors) {
 fn ingress_path(path: &Place<'_, '_>, errors: &mut Errors) {
     let (text, kind) = (path.field("path"), path.field("pathType"));
     match kind.text() {
-        "" => errors.push(kind.required("pathType must be specified")),
+        "" if !kind.is_set() => {
+            errors.push(kind.required("pathType must be specified"));
+            return;
+        }
         "Exact" | "Prefix" => {
             if !text.text().starts_with('/') {
                 errors.push(text.invalid_value(&json!(text.text()), "must be an absolute path"));
@@ -369,13 +213,13 @@ fn ingress_backend(backend: &Place<'_, '_>, errors: &mut Errors) {
         if name.text().is_empty() {
             errors.push(name.required(""));
         } else {
-            errors.form(&name, format::dns_1035_label(name.text()));
+            errors.form(&name, format::dns_label(name.text()));
         }
         let port = service.field("port");
         let (port_name, number) = (port.field("name"), port.field("number"));
         let has_number = number.number().is_some_and(|number| number != 0);
         if !port_name.text().is_empty() && has_number {
-            errors.push(service.invalid_value(&json!(""), "cannot set both port name & port number"));
+            errors.push(backend.invalid_value(&json!(""), "cannot set both port name & port number"));
         } else if !port_name.text().is_empty() {
             errors.form(&port_name, format::port_name(port_name.text()));
         } else if has_number {
@@ -431,7 +275,7 @@ fn ingress_class(spec: &Place<'_, '_>, errors: &mut Errors) {
 }
 
 /// A domain, a slash and a path.
-fn prefixed_path(place: &Place<'_, '_>, errors: &mut Errors) {
+pub(super) fn prefixed_path(place: &Place<'_, '_>, errors: &mut Errors) {
     if place.text().is_empty() {
         errors.push(place.required(""));
         return;

@@ -34,6 +34,7 @@ pub(super) fn spec(spec: &Place<'_, '_>, name: &str, is_pod: bool, errors: &mut 
     let regular = spec.field("containers");
     container::containers(&regular, pod, errors);
     container::init_containers(&spec.field("initContainers"), &regular, pod, errors);
+    super::resources::of_pod(spec, errors);
     if spec.field("hostNetwork").flag() {
         host_network(spec, is_pod, errors);
     }
@@ -67,9 +68,24 @@ pub(super) fn spec(spec: &Place<'_, '_>, name: &str, is_pod: bool, errors: &mut 
         errors.push(FieldError::unsupported(os.path(), name.value, &["linux", "windows"]));
     }
     if spec.value["hostUsers"] == false {
-        for (name, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
-            if spec.field(name).flag() {
-                errors.push(spec.field(shown).forbidden("when `hostUsers` is false"));
+        own_users(spec, errors);
+    }
+}
+
+/// What a pod with users of its own cannot share with its host.
+fn own_users(spec: &Place<'_, '_>, errors: &mut Errors) {
+    let rule = "when `hostUsers` is false";
+    // Kubernetes spells some of the fields as its own code does.
+    for (name, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if spec.field(name).flag() {
+            errors.push(spec.field(shown).forbidden(rule));
+        }
+    }
+    for list in ["initContainers", "containers"] {
+        for container in spec.field(list).items() {
+            let devices = container.field("volumeDevices");
+            if devices.len() > 0 {
+                errors.push(devices.forbidden(rule));
             }
         }
     }
@@ -107,7 +123,7 @@ fn security_context(spec: &Place<'_, '_>, errors: &mut Errors) {
     sysctls(&context.field("sysctls"), errors);
     errors.one_of_or_none(&context.field("fsGroupChangePolicy"), &["Always", "OnRootMismatch"]);
     errors.one_of_or_none(&context.field("supplementalGroupsPolicy"), &["Merge", "Strict"]);
-    errors.one_of_or_none(&context.field("seLinuxChangePolicy"), &["MountOption", "Recursive"]);
+    errors.one_of_or_none(&context.field("seLinuxChangePolicy"), &["Recursive"]);
 }
 
 fn sysctls(list: &Place<'_, '_>, errors: &mut Errors) {

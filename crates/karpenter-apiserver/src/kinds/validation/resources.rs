@@ -3,6 +3,7 @@
 use karpenter_quantity::Quantity;
 use serde_json::{Value, json};
 
+use crate::error::FieldError;
 use crate::kinds::format;
 use crate::kinds::place::{Errors, Place};
 
@@ -59,11 +60,11 @@ fn is_extended(name: &str) -> bool {
 }
 
 /// Whether less may be asked for than is allowed.
-fn may_overcommit(name: &str) -> bool {
+pub(super) fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
-fn resource_name(place: &Place<'_, '_>, name: &str, errors: &mut Errors) -> bool {
+pub(super) fn resource_name(place: &Place<'_, '_>, name: &str, errors: &mut Errors) -> bool {
     let wrong = format::label_key(name);
     let good = wrong.is_empty();
     for rule in wrong {
@@ -75,7 +76,7 @@ fn resource_name(place: &Place<'_, '_>, name: &str, errors: &mut Errors) -> bool
     good
 }
 
-fn container_resource_name(place: &Place<'_, '_>, name: &str, errors: &mut Errors) {
+pub(super) fn container_resource_name(place: &Place<'_, '_>, name: &str, errors: &mut Errors) {
     resource_name(place, name, errors);
     if !name.contains('/') {
         if !is_standard_in_container(name) {
@@ -110,6 +111,14 @@ pub(super) fn amount(place: &Place<'_, '_>, name: &str, errors: &mut Errors) {
     }
 }
 
+/// Checks the amount of a volume or a claim.
+pub(super) fn basic(place: &Place<'_, '_>, errors: &mut Errors) {
+    let units = quantity(place.value).ceil_units();
+    if units < 0 {
+        errors.push(place.invalid_value(&json!(units), "must be a valid resource quantity"));
+    }
+}
+
 /// Checks what a pod needs beside its containers, as if they were limits.
 pub(super) fn of_overhead(overhead: &Place<'_, '_>, errors: &mut Errors) {
     let path = format!("{}.limits", overhead.path());
@@ -122,13 +131,73 @@ pub(super) fn of_overhead(overhead: &Place<'_, '_>, errors: &mut Errors) {
 
 /// Checks the requests and limits of a container.
 pub(super) fn of_container(resources: &Place<'_, '_>, errors: &mut Errors) {
+    requirements(resources, container_resource_name, errors);
+}
+
+/// Checks the requests and limits of a pod as a whole.
+pub(super) fn of_pod(spec: &Place<'_, '_>, errors: &mut Errors) {
+    let resources = spec.field("resources");
+    if !resources.is_set() {
+        return;
+    }
+    if spec.value["os"]["name"] == "windows" {
+        errors.push(resources.forbidden("may not be set for a windows pod"));
+        return;
+    }
+    let claims = resources.field("claims");
+    if claims.is_set() {
+        errors.push(claims.forbidden("claims may not be set for Resources at pod-level"));
+    }
+    requirements(&resources, pod_resource_name, errors);
+    shares(spec, &resources, errors);
+}
+
+/// What the containers of a pod ask for must fit into what the pod asks for.
+fn shares(spec: &Place<'_, '_>, resources: &Place<'_, '_>, errors: &mut Errors) {
+    let containers = spec.field("containers");
+    for (name, whole) in resources.field("requests").entries() {
+        let parts = containers.items().filter_map(|part| part.value["resources"]["requests"].get(name));
+        let sum = parts
+            .map(quantity)
+            .fold(None, |sum: Option<Quantity>, part| Some(sum.map_or(part, |sum| sum.saturating_add(part))));
+        if let Some(sum) = sum.filter(|sum| *sum > quantity(whole.value)) {
+            let rule = format!("must be greater than or equal to aggregate container requests of {sum}");
+            errors.push(whole.invalid(rule));
+        }
+    }
+    for (index, container) in containers.items().enumerate() {
+        for (name, limit) in container.value["resources"]["limits"].as_object().into_iter().flatten() {
+            let Some(whole) = resources.value["limits"].get(name) else { continue };
+            if quantity(limit) > quantity(whole) {
+                let path = format!("{}.containers[{index}][{name}].limits", resources.path());
+                let shown = whole.as_str().unwrap_or_default();
+                let rule = format!("must be less than or equal to pod limits of {shown}");
+                errors.push(FieldError::invalid(path, limit, rule));
+            }
+        }
+    }
+}
+
+fn pod_resource_name(place: &Place<'_, '_>, name: &str, errors: &mut Errors) {
+    let before = errors.0.len();
+    resource_name(place, name, errors);
+    if errors.0.len() == before && !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
+        errors.push(FieldError::unsupported(place.path(), &json!(name), &["cpu", "memory"]));
+    }
+}
+
+fn requirements(
+    resources: &Place<'_, '_>,
+    check_name: fn(&Place<'_, '_>, &str, &mut Errors),
+    errors: &mut Errors,
+) {
     let (limits, requests) = (resources.field("limits"), resources.field("requests"));
     for (name, limit) in limits.entries() {
-        container_resource_name(&limit, name, errors);
+        check_name(&limit, name, errors);
         amount(&limit, name, errors);
     }
     for (name, request) in requests.entries() {
-        container_resource_name(&request, name, errors);
+        check_name(&request, name, errors);
         amount(&request, name, errors);
         match limits.value.get(name) {
             Some(limit) => {
@@ -167,14 +236,6 @@ pub(super) fn quota(list: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
-fn is_quota_standard(name: &str) -> bool {
+pub(super) fn is_quota_standard(name: &str) -> bool {
     is_standard(name) || name.starts_with("count/") || name.contains(".storageclass.storage.k8s.io/")
-}
-
-/// Checks the resources of a node.
-pub(super) fn node_list(list: &Place<'_, '_>, errors: &mut Errors) {
-    for (name, value) in list.entries() {
-        resource_name(&value, name, errors);
-        amount(&value, name, errors);
-    }
 }

@@ -155,6 +155,7 @@ fn match_label_keys(term: &Place<'_, '_>, errors: &mut Errors) {
         let keys = term.field(name);
         if keys.len() > 0 && !has_selector {
             errors.push(keys.forbidden("must not be specified when labelSelector is not set"));
+            continue;
         }
         for (index, key) in keys.value.as_array().into_iter().flatten().enumerate() {
             let text = key.as_str().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::resources::quantity;
-use super::{scheduling, volume};
+use super::{claim, scheduling, volume};
 use crate::error::FieldError;
 use crate::kinds::format;
 use crate::kinds::place::{Errors, Place};
@@ -63,7 +63,6 @@ fn topologies(terms: &Place<'_, '_>, errors: &mut Errors) {
             }
             let mut known = BTreeSet::new();
             for value in values.items() {
-                errors.form(&value, format::label_value(value.text()));
                 if !known.insert(value.text()) {
                     errors.push(value.duplicate());
                 }
@@ -115,14 +114,7 @@ pub(super) fn driver_update(new: &Value, old: &Value, errors: &mut Errors) {
 
 fn attachment(spec: &Place<'_, '_>, errors: &mut Errors) {
     let attacher = spec.field("attacher");
-    if attacher.text().is_empty() {
-        errors.push(attacher.required(""));
-    } else {
-        for rule in format::label_key(&attacher.text().to_lowercase()) {
-            errors.push(attacher.invalid(rule));
-        }
-        volume::driver_name(&attacher, errors);
-    }
+    volume::driver_name(&attacher, errors);
     let source = spec.field("source");
     let (name, inline) = (source.field("persistentVolumeName"), source.field("inlineVolumeSpec"));
     match (name.is_set(), inline.is_set()) {
@@ -138,11 +130,10 @@ fn attachment(spec: &Place<'_, '_>, errors: &mut Errors) {
         (true, false) => {
             if name.text().is_empty() {
                 errors.push(name.required("must specify non empty persistentVolumeName"));
-            } else {
-                errors.form(&name, format::dns_subdomain(name.text()));
             }
+            errors.form(&name, format::dns_subdomain(name.text()));
         }
-        (false, true) => {}
+        (false, true) => claim::inline(&inline, errors),
     }
     let node = spec.field("nodeName");
     errors.form(&node, format::dns_subdomain(node.text()));
@@ -183,12 +174,42 @@ fn node(spec: &Place<'_, '_>, errors: &mut Errors) {
 }
 
 fn driver(spec: &Place<'_, '_>, errors: &mut Errors) {
-    errors.one_of_or_none(&spec.field("fsGroupPolicy"), &["ReadWriteOnceWithFSType", "File", "None"]);
+    errors.one_of_or_none(&spec.field("fsGroupPolicy"), &["File", "None", "ReadWriteOnceWithFSType"]);
+    token_requests(spec, errors);
+    let period = spec.field("nodeAllocatableUpdatePeriodSeconds");
+    if period.number().is_some_and(|seconds| seconds < 10) {
+        errors.push(period.invalid("must be greater than or equal to 10 seconds"));
+    }
     for mode in spec.field("volumeLifecycleModes").items() {
         if !matches!(mode.text(), "Persistent" | "Ephemeral") {
             let path = spec.field("volumeLifecycleModes").path();
             errors.push(FieldError::unsupported(path, mode.value, &["Persistent", "Ephemeral"]));
         }
+    }
+}
+
+fn token_requests(spec: &Place<'_, '_>, errors: &mut Errors) {
+    let requests = spec.field("tokenRequests");
+    let mut audiences = Vec::new();
+    for request in requests.items() {
+        let audience = request.field("audience");
+        if audiences.contains(&audience.text()) {
+            errors.push(FieldError::duplicate(audience.path(), &json!(audience.text())));
+            continue;
+        }
+        audiences.push(audience.text());
+        let seconds = request.field("expirationSeconds");
+        if seconds.number().is_some_and(|number| number < 600) {
+            errors.push(seconds.invalid("may not specify a duration less than 10 minutes"));
+        }
+        if seconds.number().is_some_and(|number| number > 1 << 32) {
+            errors.push(seconds.invalid("may not specify a duration larger than 2^32 seconds"));
+        }
+    }
+    let secret = spec.field("serviceAccountTokenInSecrets");
+    if secret.is_set() && requests.len() == 0 {
+        let rule = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        errors.push(secret.invalid(rule));
     }
 }
 

@@ -154,7 +154,7 @@ fn one_source(
     }
 }
 
-fn host_path(source: &Place<'_, '_>, errors: &mut Errors) {
+pub(super) fn host_path(source: &Place<'_, '_>, errors: &mut Errors) {
     const TYPES: &[&str] = &[
         "",
         "BlockDevice",

@@ -258,7 +258,7 @@ pub(super) fn stateful_set(object: &Place<'_, '_>, new: bool, errors: &mut Error
             errors.form(&service, format::dns_label(service.text()));
         }
     }
-    for name in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
+    for name in ["replicas", "minReadySeconds"] {
         errors.not_negative(&spec.field(name));
     }
     errors.not_negative(&spec.field("ordinals").field("start"));
@@ -310,9 +310,8 @@ fn stateful_template(template: &Place<'_, '_>, spec: &Place<'_, '_>, errors: &mu
         });
     let names: Vec<&Value> = claims.iter().map(|claim| &claim["name"]).collect();
     let own = completed["spec"]["volumes"].as_array().cloned().unwrap_or_default();
-    let mut volumes: Vec<Value> =
-        own.into_iter().filter(|volume| !names.contains(&&volume["name"])).collect();
-    volumes.extend(claims.iter().cloned());
+    let mut volumes = claims.clone();
+    volumes.extend(own.into_iter().filter(|volume| !names.contains(&&volume["name"])));
     if !volumes.is_empty() {
         completed["spec"]["volumes"] = Value::Array(volumes);
     }

@@ -1,0 +1,100 @@
+//! Rules of nodes.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::network::cidr;
+use super::resources;
+use super::scheduling::TAINT_EFFECTS;
+use crate::error::FieldError;
+use crate::kinds::format;
+use crate::kinds::place::{Errors, Place};
+
+/// Checks a node.
+pub(super) fn validate(node: &Place<'_, '_>, errors: &mut Errors) {
+    let spec = node.field("spec");
+    // Kubernetes names another place than the one where they stand.
+    taints(&Place::root("metadata.taints", spec.field("taints").value), errors);
+    capacity(node.value, errors);
+    let ranges = spec.field("podCIDRs");
+    for range in ranges.items() {
+        cidr(&range, errors);
+    }
+    if ranges.len() > 1 {
+        let families: Vec<bool> = ranges
+            .items()
+            .filter_map(|range| range.text().split('/').next()?.parse::<IpAddr>().ok())
+            .map(|address| address.is_ipv4())
+            .collect();
+        let both = families.contains(&true) && families.contains(&false);
+        if !both || ranges.len() > 2 {
+            errors.push(ranges.invalid("may specify no more than one CIDR for each IP family"));
+        }
+    }
+}
+
+/// Checks a change of a node or of its status.
+pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
+    capacity(new, errors);
+    let root = Place::root("", new);
+    let status = root.field("status");
+    let addresses = status.field("addresses");
+    let mut seen: Vec<&Value> = Vec::new();
+    for address in addresses.items() {
+        if seen.contains(&address.value) {
+            errors.push(address.duplicate());
+        }
+        seen.push(address.value);
+    }
+    let ranges = |node: &Value| node["spec"]["podCIDRs"].as_array().cloned().unwrap_or_default();
+    let (before, after) = (ranges(old), ranges(new));
+    if !before.is_empty() {
+        let changed = if before.len() == after.len() {
+            before.iter().zip(&after).filter(|(before, after)| before != after).count()
+        } else {
+            1
+        };
+        for _ in 0..changed {
+            let rule = "node updates may not change podCIDR except from \"\" to valid";
+            errors.push(FieldError::forbidden("spec.podCIDRs", rule));
+        }
+    }
+    let text = |node: &Value| node["spec"]["providerID"].as_str().unwrap_or_default().to_owned();
+    if !text(old).is_empty() && text(old) != text(new) {
+        let rule = "node updates may not change providerID except from \"\" to valid";
+        errors.push(FieldError::forbidden("spec.providerID", rule));
+    }
+    taints(&Place::root("metadata.taints", &new["spec"]["taints"]), errors);
+}
+
+fn capacity(node: &Value, errors: &mut Errors) {
+    for list in ["capacity", "allocatable"] {
+        for (name, amount) in node["status"][list].as_object().into_iter().flatten() {
+            let path = format!("status.{list}.{name}");
+            resources::amount(&Place::root(&path, amount), name, errors);
+        }
+    }
+}
+
+fn taints(list: &Place<'_, '_>, errors: &mut Errors) {
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for taint in list.items() {
+        let (key, value, effect) = (taint.field("key"), taint.field("value"), taint.field("effect"));
+        errors.form(&key, format::label_key(key.text()));
+        let wrong = format::label_value(value.text());
+        if !wrong.is_empty() {
+            errors.push(value.invalid(wrong.join(";")));
+        }
+        errors.one_of(&effect, TAINT_EFFECTS);
+        let identity = (effect.text(), key.text());
+        if seen.contains(&identity) {
+            let mut duplicate = FieldError::duplicate(taint.path(), taint.value);
+            duplicate.message =
+                format!("{}: taints must be unique by key and effect pair", duplicate.message);
+            errors.push(duplicate);
+            continue;
+        }
+        seen.push(identity);
+    }
+}

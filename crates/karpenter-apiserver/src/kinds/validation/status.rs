@@ -1,0 +1,238 @@
+//! Rules of what is written through the status subresource, and through that of a namespace's finalizers.
+
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::{node, pod, resources};
+use crate::error::FieldError;
+use crate::kinds::format;
+use crate::kinds::place::{Errors, Place};
+
+/// Counters that may not be negative, by resource.
+const COUNTERS: &[(&str, &[&str])] = &[
+    (
+        "deployments.apps",
+        &[
+            "observedGeneration",
+            "replicas",
+            "updatedReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "unavailableReplicas",
+            "terminatingReplicas",
+            "collisionCount",
+        ],
+    ),
+    ("replicasets.apps", SET_COUNTERS),
+    ("replicationcontrollers", SET_COUNTERS),
+    (
+        "statefulsets.apps",
+        &[
+            "replicas",
+            "readyReplicas",
+            "currentReplicas",
+            "updatedReplicas",
+            "availableReplicas",
+            "observedGeneration",
+            "collisionCount",
+        ],
+    ),
+    (
+        "daemonsets.apps",
+        &[
+            "currentNumberScheduled",
+            "numberMisscheduled",
+            "desiredNumberScheduled",
+            "numberReady",
+            "observedGeneration",
+            "updatedNumberScheduled",
+            "numberAvailable",
+            "numberUnavailable",
+            "collisionCount",
+        ],
+    ),
+    (
+        "poddisruptionbudgets.policy",
+        &["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"],
+    ),
+];
+
+const SET_COUNTERS: &[&str] = &[
+    "replicas",
+    "fullyLabeledReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "observedGeneration",
+    "terminatingReplicas",
+];
+
+/// Counters that cannot exceed the number of replicas.
+const SHARES: &[&str] =
+    &["updatedReplicas", "readyReplicas", "availableReplicas", "fullyLabeledReplicas", "currentReplicas"];
+
+pub(super) fn validate(resource: &str, object: &Value, old: &Value, errors: &mut Errors) {
+    let root = Place::root("", object);
+    let status = root.field("status");
+    if let Some((_, names)) = COUNTERS.iter().find(|(name, _)| *name == resource) {
+        counters(resource, &status, names, errors);
+        collisions(&status, &old["status"]["collisionCount"], errors);
+    }
+    match resource {
+        "nodes" => node::update(object, old, errors),
+        "pods" => pod_status(&status, old, errors),
+        "namespaces" => phase(object, errors),
+        "persistentvolumeclaims" => {
+            for (_, amount) in status.field("capacity").entries() {
+                resources::basic(&amount, errors);
+            }
+        }
+        "services" => load_balancer(&status, object["spec"]["type"] == "LoadBalancer", errors),
+        "resourcequotas" => {
+            resources::quota(&status.field("hard"), errors);
+            resources::quota(&status.field("used"), errors);
+        }
+        _ => {}
+    }
+}
+
+/// Checks what keeps a namespace.
+pub(super) fn finalizers(object: &Value, errors: &mut Errors) {
+    let root = Place::root("", object);
+    let spec = root.field("spec");
+    for finalizer in spec.field("finalizers").items() {
+        let name = finalizer.text();
+        errors.form(&finalizer, format::label_key(name));
+        if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
+            let rule = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(finalizer.invalid(rule));
+        }
+    }
+}
+
+fn counters(resource: &str, status: &Place<'_, '_>, names: &[&str], errors: &mut Errors) {
+    for name in names {
+        errors.not_negative(&status.field(name));
+    }
+    if !names.contains(&"replicas") {
+        return;
+    }
+    let count = |name: &str| status.field(name).number().unwrap_or(0);
+    for name in SHARES.iter().filter(|name| names.contains(name)) {
+        if count(name) > count("replicas") {
+            errors.push(status.field(name).invalid("cannot be greater than status.replicas"));
+        }
+    }
+    if count("availableReplicas") > count("readyReplicas") {
+        let ready = if resource == "statefulsets.apps" { "status.readyReplicas" } else { "readyReplicas" };
+        let rule = format!("cannot be greater than {ready}");
+        errors.push(status.field("availableReplicas").invalid(rule));
+    }
+}
+
+/// How often names collided only grows.
+fn collisions(status: &Place<'_, '_>, before: &Value, errors: &mut Errors) {
+    let place = status.field("collisionCount");
+    if before.as_i64().is_some_and(|before| place.number().unwrap_or(0) < before) {
+        errors.push(place.invalid_value(&json!(place.number().unwrap_or(0)), "cannot be decremented"));
+    }
+}
+
+fn phase(namespace: &Value, errors: &mut Errors) {
+    let phase = json!(namespace["status"]["phase"].as_str().unwrap_or_default());
+    let (expected, state) = if namespace["metadata"]["deletionTimestamp"].is_string() {
+        ("Terminating", "is not empty")
+    } else {
+        ("Active", "is empty")
+    };
+    if phase != expected {
+        let rule = format!("may only be '{expected}' if `deletionTimestamp` {state}");
+        errors.push(FieldError::invalid("status.Phase", &phase, rule));
+    }
+}
+
+fn load_balancer(status: &Place<'_, '_>, balanced: bool, errors: &mut Errors) {
+    let outside = status.field("loadBalancer");
+    let ingress = outside.field("ingress");
+    if ingress.len() > 0 && !balanced {
+        errors.push(ingress.forbidden("may only be used when `spec.type` is 'LoadBalancer'"));
+    }
+}
+
+fn pod_status(status: &Place<'_, '_>, old: &Value, errors: &mut Errors) {
+    for condition in status.field("conditions").items() {
+        let seen = condition.field("observedGeneration");
+        if seen.number().is_some_and(|number| number < 0) {
+            errors.push(seen.invalid("must be a non-negative integer"));
+        }
+        let kind = condition.field("type").text();
+        if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
+            // Kubernetes spells the field as its own code does.
+            errors.form(&Place::root(&condition.field("Type").path(), &json!(kind)), format::label_key(kind));
+        }
+    }
+    let nominated = status.field("nominatedNodeName");
+    let same = old["status"]["nominatedNodeName"].as_str().unwrap_or_default() == nominated.text();
+    if !same && !nominated.text().is_empty() {
+        errors.form(&nominated, format::dns_subdomain(nominated.text()));
+        if old["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty()) {
+            errors.push(nominated.forbidden("may not be set on pods that are already bound to a node"));
+        }
+    }
+    let seen = status.field("observedGeneration");
+    if seen.number().is_some_and(|number| number < 0) {
+        errors.push(seen.invalid("must be a non-negative integer"));
+    }
+    let quality = status.field("qosClass");
+    if quality.text() != old["status"]["qosClass"].as_str().unwrap_or_default() {
+        errors.push(quality.invalid_value(&json!(quality.text()), "field is immutable"));
+    }
+    restarts(status, old, errors);
+    addresses(&status.field("podIPs"), errors);
+    let hosts = status.field("hostIPs");
+    if let Some(first) = hosts.items().next()
+        && first.field("ip").text() != status.field("hostIP").text()
+    {
+        errors.push(first.field("ip").invalid("must be equal to `hostIP`"));
+    }
+    addresses(&hosts, errors);
+}
+
+/// A container that has ended stays so unless its pod restarts containers.
+fn restarts(status: &Place<'_, '_>, old: &Value, errors: &mut Errors) {
+    let policy = old["spec"]["restartPolicy"].as_str().unwrap_or("Always");
+    let list = status.field("containerStatuses");
+    for (index, before) in old["status"]["containerStatuses"].as_array().into_iter().flatten().enumerate() {
+        let Some(ended) = before["state"].get("terminated").filter(|state| state.is_object()) else {
+            continue;
+        };
+        let failed = ended["exitCode"].as_i64().unwrap_or(0) != 0;
+        if policy == "Always" || (policy == "OnFailure" && failed) {
+            continue;
+        }
+        let runs_again = list
+            .items()
+            .any(|now| now.value["name"] == before["name"] && !now.value["state"]["terminated"].is_object());
+        if runs_again {
+            let path = format!("{}[{index}].state", list.path());
+            errors.push(FieldError::forbidden(path, "may not be transitioned to non-terminated state"));
+        }
+    }
+}
+
+/// At most one address of each family.
+fn addresses(list: &Place<'_, '_>, errors: &mut Errors) {
+    for item in list.items() {
+        let text = json!(item.field("ip").text());
+        pod::ip_address(&Place::root(&item.path(), &text), errors);
+    }
+    if list.len() < 2 {
+        return;
+    }
+    let parsed: Vec<Option<IpAddr>> =
+        list.items().map(|item| item.field("ip").text().parse::<IpAddr>().ok()).collect();
+    let has = |fourth: bool| parsed.iter().flatten().any(|address| address.is_ipv4() == fourth);
+    if !(has(true) && has(false)) || list.len() > 2 {
+        errors.push(list.invalid("may specify no more than one IP for each IP family"));
+    }
+}

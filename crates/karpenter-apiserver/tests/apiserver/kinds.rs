@@ -1,0 +1,152 @@
+//! What the server decides about objects of single kinds, and how it says no.
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
+
+async fn post(world: &World, path: &str, object: &Value) -> (u16, Value) {
+    world.raw("POST", path, JSON, object).await
+}
+
+fn service(spec: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec})
+}
+
+/// The fields a refusal names.
+fn causes(status: &Value) -> Vec<&str> {
+    let causes = status["details"]["causes"].as_array().into_iter().flatten();
+    causes.filter_map(|cause| cause["field"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn services_are_refused_addresses_and_ports_that_are_not_to_be_had() {
+    let world = World::new();
+    let path = "/api/v1/namespaces/default/services";
+    let ports = json!([{"port": 80}]);
+    for (spec, message) in [
+        (json!({"ports": ports, "clusterIP": "10.0.0.1"}), "failed to allocate IP 10.0.0.1"),
+        (json!({"ports": ports, "ipFamilies": ["IPv6"]}), "not configured on this cluster"),
+        (json!({"ports": ports, "ipFamilyPolicy": "RequireDualStack"}), "not configured for dual-stack"),
+        (
+            json!({"ports": [{"port": 80, "nodePort": 10}], "type": "NodePort"}),
+            "The range of valid ports is 30000-32767",
+        ),
+    ] {
+        let (code, status) = post(&world, path, &service(&spec)).await;
+        assert_eq!(code, 422, "{spec}");
+        assert!(status["message"].as_str().unwrap().contains(message), "{status}");
+    }
+    let (code, _) = post(&world, path, &service(&json!({"ports": ports, "clusterIP": "10.96.7.7"}))).await;
+    assert_eq!(code, 201);
+    let mut second = service(&json!({"ports": ports, "clusterIP": "10.96.7.7"}));
+    second["metadata"]["name"] = json!("second");
+    let (code, status) = post(&world, path, &second).await;
+    assert_eq!(code, 422);
+    assert!(status["message"].as_str().unwrap().contains("already allocated"), "{status}");
+}
+
+#[tokio::test]
+async fn a_service_without_pods_of_its_own_may_have_both_families() {
+    let world = World::new();
+    let headless = service(&json!({"clusterIP": "None", "ports": [{"port": 80}]}));
+    let (_, created) = post(&world, "/api/v1/namespaces/default/services", &headless).await;
+    assert_eq!(created["spec"]["ipFamilyPolicy"], "RequireDualStack");
+    assert_eq!(created["spec"]["ipFamilies"], json!(["IPv4", "IPv6"]));
+}
+
+#[tokio::test]
+async fn a_service_that_changes_its_type_loses_what_no_longer_applies() {
+    let world = World::new();
+    let path = "/api/v1/namespaces/default/services";
+    let (_, created) =
+        post(&world, path, &service(&json!({"type": "LoadBalancer", "ports": [{"port": 80}]}))).await;
+    assert!(created["spec"]["ports"][0]["nodePort"].is_number());
+    let headers = [("content-type", "application/merge-patch+json")];
+    let change = json!({"spec": {"type": "ClusterIP"}});
+    let (code, changed) = world.raw("PATCH", &format!("{path}/web"), &headers, &change).await;
+    assert_eq!(code, 200, "{changed}");
+    let spec = &changed["spec"];
+    assert!(spec["ports"][0].get("nodePort").is_none(), "{spec}");
+    assert!(
+        spec.get("allocateLoadBalancerNodePorts").is_none() && spec.get("externalTrafficPolicy").is_none()
+    );
+    assert_eq!(spec["clusterIP"], created["spec"]["clusterIP"]);
+}
+
+#[tokio::test]
+async fn tokens_are_bound_to_objects_that_are_there() {
+    let world = World::new();
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bot"}});
+    post(&world, "/api/v1/namespaces/default/serviceaccounts", &account).await;
+    let path = "/api/v1/namespaces/default/serviceaccounts/bot/token";
+    let request = |kind: &str, name: &str| {
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": name}}})
+    };
+    let (code, status) = post(&world, path, &request("Pod", "none")).await;
+    assert_eq!((code, &status["message"]), (404, &json!("pods \"none\" not found")));
+    let (code, _) = post(&world, path, &request("ConfigMap", "x")).await;
+    assert_eq!(code, 400);
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}});
+    post(&world, "/api/v1/namespaces/default/secrets", &secret).await;
+    assert_eq!(post(&world, path, &request("Secret", "s")).await.0, 201);
+}
+
+#[tokio::test]
+async fn empty_lists_of_built_in_kinds_come_back_as_they_are_kept() {
+    let world = World::new();
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}, "rules": []});
+    let (code, created) =
+        post(&world, "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", &role).await;
+    assert_eq!((code, created.get("rules")), (201, Some(&Value::Null)));
+}
+
+#[tokio::test]
+async fn limit_ranges_compare_their_amounts_and_need_no_name() {
+    let world = World::new();
+    let path = "/api/v1/namespaces/default/limitranges";
+    let range = |limit: Value| json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {}, "spec": {"limits": [limit]}});
+    let wrong = json!({"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}, "maxLimitRequestRatio": {"memory": "0"}});
+    let (code, status) = post(&world, path, &range(wrong)).await;
+    assert_eq!(code, 422);
+    let fields = causes(&status);
+    assert!(fields.contains(&"spec.limits[0].min[cpu]"), "{status}");
+    assert!(fields.contains(&"spec.limits[0].maxLimitRequestRatio[memory]"), "{status}");
+    let (code, created) = post(&world, path, &range(json!({"type": "Pod", "max": {"cpu": "1"}}))).await;
+    assert_eq!(code, 201, "{created}");
+    assert_eq!(created["metadata"]["name"].as_str().unwrap().len(), 36);
+}
+
+#[tokio::test]
+async fn statuses_are_checked_as_specs_are() {
+    let world = World::new();
+    world.pod("a", json!({}), None).await;
+    let headers = [("content-type", "application/merge-patch+json")];
+    for (path, status, field) in [
+        (
+            "/api/v1/namespaces/default/pods/a/status",
+            json!({"podIPs": [{"ip": "10.0.0.3"}, {"ip": "10.0.0.4"}], "podIP": "10.0.0.3"}),
+            "status.podIPs",
+        ),
+        ("/api/v1/namespaces/default/status", json!({"phase": "Terminating"}), "status.Phase"),
+    ] {
+        let (code, answer) = world.raw("PATCH", path, &headers, &json!({"status": status})).await;
+        assert_eq!(code, 422, "{answer}");
+        assert_eq!(causes(&answer), [field]);
+    }
+}
+
+#[tokio::test]
+async fn people_are_warned_about_what_will_surprise_them() {
+    let world = World::new();
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a.b"}, "spec": {
+        "nodeSelector": {"beta.kubernetes.io/os": "linux"},
+        "containers": [{"name": "c", "image": "x", "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}],
+    }});
+    let warnings = world.warnings("POST", "/api/v1/namespaces/default/pods", &pod).await;
+    for part in ["surprising behavior", "deprecated since v1.14", "hides previous definition of \\\"A\\\""] {
+        assert!(warnings.iter().any(|warning| warning.contains(part)), "{part}: {warnings:?}");
+    }
+}
