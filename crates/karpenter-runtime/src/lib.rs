@@ -22,6 +22,7 @@ mod leadership;
 mod perform;
 mod queue;
 mod runtime;
+mod throttle;
 mod watch;
 mod write;
 
@@ -31,4 +32,5 @@ pub use key::Key;
 pub use kube::core::Status;
 pub use leadership::{Candidacy, Leadership};
 pub use runtime::{Handle, Runtime};
+pub use throttle::{Throttle, Throttled};
 pub use write::{Write, WriteKind};

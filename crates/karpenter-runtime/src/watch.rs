@@ -2,15 +2,21 @@
 
 use std::any::TypeId;
 use std::collections::BTreeSet;
+use std::error::Error;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use futures::{FutureExt as _, StreamExt as _};
+use futures::{AsyncBufReadExt as _, StreamExt as _};
+use http::HeaderValue;
+use http::header::ACCEPT_ENCODING;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
 use kube::Client;
-use kube::api::{ListParams, ObjectList, WatchEvent, WatchParams};
-use kube::core::Request;
+use kube::api::{ListParams, WatchParams};
+use kube::core::{Request, Status};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use crate::cache::{Caches, Change, Kept, Kind};
@@ -37,9 +43,6 @@ pub(crate) enum Observation {
     Listed(TypeId),
 }
 
-type Follow = Box<dyn Fn(Client, Selection, mpsc::Sender<Observation>) -> BoxFuture<'static, ()> + Send>;
-type Answer = Box<dyn Fn(&mut Caches, &str) -> Option<Change> + Send>;
-
 /// What of a kind is watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
@@ -47,17 +50,50 @@ pub(crate) struct Selection {
     optional: bool,
 }
 
-type Keep<K, V> = Arc<dyn Fn(K) -> V + Send + Sync>;
+/// An object that was read, and what it does to the caches.
+struct Read {
+    key: Key,
+    version: Option<String>,
+    observe: Box<dyn FnOnce(&mut Caches) -> Option<Change> + Send>,
+}
+
+/// What is different from kind to kind. Everything else is compiled once for all of them.
+struct Handling {
+    kind: TypeId,
+    /// The kind's name and API version.
+    name: (String, String),
+    read: Box<dyn Fn(&str) -> serde_json::Result<Read> + Send + Sync>,
+    forget: fn(&mut Caches, &Key) -> Option<Change>,
+    observe_deletion: fn(&mut Caches, &ObjectMeta) -> Option<Change>,
+    observe_list: fn(&mut Caches, &BTreeSet<Key>, Option<u64>) -> Vec<Change>,
+}
+
+impl Handling {
+    /// Reads objects of `K` and keeps what `keep` makes of each.
+    fn new<K: Kind, V: Kept>(keep: impl Fn(K) -> V + Send + Sync + 'static) -> Self {
+        Self {
+            kind: TypeId::of::<V>(),
+            name: (K::kind(&()).into_owned(), K::api_version(&()).into_owned()),
+            read: Box::new(move |text| {
+                let object: K = serde_json::from_str(text)?;
+                let (key, version) = (Key::of(&object), object.meta().resource_version.clone());
+                let kept = keep(object);
+                Ok(Read { key, version, observe: Box::new(|caches| caches.of_mut::<V>().observe(kept)) })
+            }),
+            forget: |caches, key| caches.of_mut::<V>().forget(key),
+            observe_deletion: |caches, gone| caches.of_mut::<V>().observe_deletion(gone),
+            observe_list: |caches, listed, version| caches.of_mut::<V>().observe_list(listed, version),
+        }
+    }
+}
 
 /// A wish to follow a kind.
 pub(crate) struct Watch {
-    kind: TypeId,
     group: String,
     plural: String,
+    path: String,
     selection: Selection,
-    follow: Follow,
-    answer: Answer,
-    removal: fn(&mut Caches, &Key) -> Option<Change>,
+    handling: Arc<Handling>,
     prepare: fn(&mut Caches),
 }
 
@@ -67,21 +103,12 @@ impl Watch {
         fields: Option<String>,
         keep: impl Fn(K) -> V + Send + Sync + 'static,
     ) -> Self {
-        let keep: Keep<K, V> = Arc::new(keep);
-        let keep_answer = Arc::clone(&keep);
         Self {
-            kind: TypeId::of::<V>(),
             group: K::group(&()).into_owned(),
             plural: K::plural(&()).into_owned(),
+            path: K::url_path(&(), None),
             selection: Selection { fields, optional: false },
-            follow: Box::new(move |client, selection, out| {
-                follow(client, selection, out, Arc::clone(&keep)).boxed()
-            }),
-            answer: Box::new(move |caches, text| {
-                let object: K = serde_json::from_str(text).ok()?;
-                caches.of_mut::<V>().observe(keep_answer(object))
-            }),
-            removal: |caches, key| caches.of_mut::<V>().forget(key),
+            handling: Arc::new(Handling::new(keep)),
             prepare: |caches| {
                 caches.of_mut::<V>();
             },
@@ -94,7 +121,7 @@ impl Watch {
     }
 
     pub(crate) fn kind(&self) -> TypeId {
-        self.kind
+        self.handling.kind
     }
 
     /// Whether objects of this resource belong here.
@@ -113,41 +140,78 @@ impl Watch {
 
     /// Takes in the object that the server answered to a write. Of a selection, only the server knows what belongs to it.
     pub(crate) fn observe_answer(&self, caches: &mut Caches, text: &str) -> Option<Change> {
-        if self.selection.fields.is_some() { None } else { (self.answer)(caches, text) }
+        if self.selection.fields.is_some() {
+            return None;
+        }
+        ((self.handling.read)(text).ok()?.observe)(caches)
     }
 
     /// Takes in that a write removed an object.
     pub(crate) fn observe_removal(&self, caches: &mut Caches, key: &Key) -> Option<Change> {
-        (self.removal)(caches, key)
+        (self.handling.forget)(caches, key)
     }
 
     /// Follows the kind for good.
-    pub(crate) fn start(&self, client: Client, out: mpsc::Sender<Observation>) -> BoxFuture<'static, ()> {
-        (self.follow)(client, self.selection.clone(), out)
+    pub(crate) fn start(
+        &self,
+        client: Client,
+        out: mpsc::Sender<Observation>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let follower = Follower {
+            client,
+            request: Request::new(self.path.clone()),
+            selection: self.selection.clone(),
+            out,
+            handling: Arc::clone(&self.handling),
+        };
+        async move {
+            // The runtime has gone when nobody listens any more.
+            while follower.list_and_watch().await.is_ok() {}
+        }
     }
-}
-
-async fn follow<K: Kind, V: Kept>(
-    client: Client,
-    selection: Selection,
-    out: mpsc::Sender<Observation>,
-    keep: Keep<K, V>,
-) {
-    let request = Request::new(K::url_path(&(), None));
-    let follower = Follower { client, request, selection, out, keep };
-    // The runtime has gone when nobody listens any more.
-    while follower.list_and_watch().await.is_ok() {}
 }
 
 /// The runtime has stopped.
 struct Stopped;
 
-struct Follower<K, V> {
+struct Follower {
     client: Client,
     request: Request,
     selection: Selection,
     out: mpsc::Sender<Observation>,
-    keep: Keep<K, V>,
+    handling: Arc<Handling>,
+}
+
+/// What one line of a watch says.
+enum Heard {
+    News(News),
+    /// Only how far the watch has come.
+    Nothing,
+    /// The server ends the watch.
+    Refusal(Status),
+}
+
+/// A page of a list, its objects unread.
+#[derive(Deserialize)]
+struct Page<'text> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(borrow, default)]
+    items: Vec<&'text RawValue>,
+}
+
+/// An event of a watch, its object unread.
+#[derive(Deserialize)]
+struct Event<'text> {
+    r#type: &'text str,
+    #[serde(borrow)]
+    object: &'text RawValue,
+}
+
+/// What every object has.
+#[derive(Deserialize)]
+struct Named {
+    metadata: ObjectMeta,
 }
 
 /// Why a watch came to its end.
@@ -158,7 +222,7 @@ enum End {
     Gone,
 }
 
-impl<K: Kind, V: Kept> Follower<K, V> {
+impl Follower {
     async fn list_and_watch(&self) -> Result<(), Stopped> {
         let mut failures = 0;
         let mut version = loop {
@@ -187,68 +251,97 @@ impl<K: Kind, V: Kept> Follower<K, V> {
                 Ok(request) => request,
                 Err(error) => return Ok(Err(kube::Error::BuildRequest(error))),
             };
-            let page: ObjectList<K> = match self.client.request(request).await {
-                Ok(page) => page,
+            let text = match self.client.request_text(request).await {
+                Ok(text) => text,
                 Err(error) => return Ok(Err(error)),
             };
-            listed.extend(page.items.iter().map(Key::of));
-            let kept: Vec<V> = page.items.into_iter().map(|object| (self.keep)(object)).collect();
-            self.tell(move |caches| {
-                kept.into_iter().filter_map(|object| caches.of_mut::<V>().observe(object)).collect()
-            })
-            .await?;
-            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+            let (page, read) = match self.read_page(&text) {
+                Ok(read) => read,
+                Err(error) => return Ok(Err(kube::Error::SerdeError(error))),
+            };
+            listed.extend(read.iter().map(|object| object.key.clone()));
+            self.tell(move |caches| read.into_iter().filter_map(|object| (object.observe)(caches)).collect())
+                .await?;
+            params.continue_token = page.continue_.filter(|token| !token.is_empty());
             if params.continue_token.is_none() {
-                let version = page.metadata.resource_version.unwrap_or_default();
+                let version = page.resource_version.unwrap_or_default();
                 self.finish_list(listed, version.parse().ok()).await?;
                 return Ok(Ok(version));
             }
         }
     }
 
+    fn read_page(&self, text: &str) -> serde_json::Result<(ListMeta, Vec<Read>)> {
+        let page: Page<'_> = serde_json::from_str(text)?;
+        let read: serde_json::Result<_> =
+            page.items.iter().map(|object| (self.handling.read)(object.get())).collect();
+        Ok((page.metadata, read?))
+    }
+
     async fn finish_list(&self, listed: BTreeSet<Key>, version: Option<u64>) -> Result<(), Stopped> {
-        self.tell(move |caches| caches.of_mut::<V>().observe_list(&listed, version)).await?;
-        self.send(Observation::Listed(TypeId::of::<V>())).await
+        let observe_list = self.handling.observe_list;
+        self.tell(move |caches| observe_list(caches, &listed, version)).await?;
+        self.send(Observation::Listed(self.handling.kind)).await
     }
 
     /// Watches from `version`, which moves with what is heard.
     async fn watch(&self, version: &mut String, failures: &mut u32) -> Result<kube::Result<End>, Stopped> {
         let mut params = WatchParams::default().timeout(WATCH_SECONDS);
         params.field_selector.clone_from(&self.selection.fields);
-        let request = match self.request.watch(&params, version) {
+        let mut request = match self.request.watch(&params, version) {
             Ok(request) => request,
             Err(error) => return Ok(Err(kube::Error::BuildRequest(error))),
         };
-        let stream = match self.client.request_events::<K>(request).await {
+        // A server that compresses event by event is not understood by everybody in between.
+        request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let stream = match self.client.request_stream(request).await {
             Ok(stream) => stream,
             Err(kube::Error::Api(status)) if status.code == 410 => return Ok(Ok(End::Gone)),
             Err(error) => return Ok(Err(error)),
         };
-        let mut stream = pin!(stream);
+        let mut lines = pin!(stream.lines());
         loop {
-            let event = match tokio::time::timeout(DEAD, stream.next()).await {
-                Ok(Some(Ok(event))) => event,
-                Ok(Some(Err(error))) => return Ok(Err(error)),
+            let line = match tokio::time::timeout(DEAD, lines.next()).await {
+                Ok(Some(Ok(line))) => line,
+                Ok(Some(Err(error))) if is_cut(&error) => return Ok(Ok(End::Over)),
+                Ok(Some(Err(error))) => return Ok(Err(kube::Error::ReadEvents(error))),
                 Ok(None) | Err(_) => return Ok(Ok(End::Over)),
             };
             *failures = 0;
-            match event {
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    note_version(version, &object);
-                    let kept = (self.keep)(object);
-                    self.tell(move |caches| caches.of_mut::<V>().observe(kept).into_iter().collect()).await?;
-                }
-                WatchEvent::Deleted(object) => {
-                    note_version(version, &object);
-                    self.tell(move |caches| {
-                        caches.of_mut::<V>().observe_deletion(object.meta()).into_iter().collect()
-                    })
-                    .await?;
-                }
-                WatchEvent::Bookmark(bookmark) => *version = bookmark.metadata.resource_version,
-                WatchEvent::Error(status) if status.code == 410 => return Ok(Ok(End::Gone)),
-                WatchEvent::Error(status) => return Ok(Err(kube::Error::Api(status))),
+            match self.hear(&line, version) {
+                Ok(Heard::News(news)) => self.send(Observation::News(news)).await?,
+                Ok(Heard::Nothing) => {}
+                Ok(Heard::Refusal(status)) if status.code == 410 => return Ok(Ok(End::Gone)),
+                Ok(Heard::Refusal(status)) => return Ok(Err(kube::Error::Api(status.boxed()))),
+                // The connection was cut within a line.
+                Err(error) if error.is_eof() => return Ok(Ok(End::Over)),
+                Err(error) => return Ok(Err(kube::Error::SerdeError(error))),
             }
+        }
+    }
+
+    /// Reads one line of a watch.
+    fn hear(&self, line: &str, version: &mut String) -> serde_json::Result<Heard> {
+        let Event { r#type, object } = serde_json::from_str(line)?;
+        let text = object.get();
+        let mut note = |heard: Option<String>| *version = heard.unwrap_or_else(|| std::mem::take(version));
+        match r#type {
+            "ADDED" | "MODIFIED" => {
+                let read = (self.handling.read)(text)?;
+                note(read.version);
+                Ok(Heard::News(Box::new(|caches| (read.observe)(caches).into_iter().collect())))
+            }
+            "DELETED" => {
+                let gone = serde_json::from_str::<Named>(text)?.metadata;
+                note(gone.resource_version.clone());
+                let observe_deletion = self.handling.observe_deletion;
+                Ok(Heard::News(Box::new(move |caches| observe_deletion(caches, &gone).into_iter().collect())))
+            }
+            "BOOKMARK" => {
+                note(serde_json::from_str::<Named>(text)?.metadata.resource_version);
+                Ok(Heard::Nothing)
+            }
+            _ => Ok(Heard::Refusal(serde_json::from_str(text)?)),
         }
     }
 
@@ -259,16 +352,15 @@ impl<K: Kind, V: Kept> Follower<K, V> {
         if unserved && self.selection.optional {
             self.finish_list(BTreeSet::new(), None).await?;
         } else if *failures == 1 {
-            Self::complain(doing, unserved, error);
+            self.complain(doing, unserved, error);
         }
         tokio::time::sleep(PACE.wait(*failures)).await;
         if self.out.is_closed() { Err(Stopped) } else { Ok(()) }
     }
 
-    fn complain(doing: &str, unserved: bool, error: &kube::Error) {
-        let kind = K::kind(&());
+    fn complain(&self, doing: &str, unserved: bool, error: &kube::Error) {
+        let (kind, api) = &self.handling.name;
         if unserved {
-            let api = K::api_version(&());
             tracing::warn!(
                 "the API server does not serve {kind} ({api}): install its CRD; trying again until it is there"
             );
@@ -289,8 +381,17 @@ impl<K: Kind, V: Kept> Follower<K, V> {
     }
 }
 
-fn note_version<K: Kind>(version: &mut String, object: &K) {
-    if let Some(heard) = &object.meta().resource_version {
-        version.clone_from(heard);
+/// Whether a connection ended in the middle, as long watches do when something between us and the server ends them.
+fn is_cut(error: &io::Error) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+        if kind == Some(io::ErrorKind::UnexpectedEof)
+            || error.to_string().contains("unexpected EOF during chunk")
+        {
+            return true;
+        }
+        cause = error.source();
     }
+    false
 }

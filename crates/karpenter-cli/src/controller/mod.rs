@@ -16,9 +16,10 @@ use karpenter_core::plan::{MinValuesPolicy, PreferencePolicy, ReservedPolicy, So
 use karpenter_environment::{Environment, SystemEnvironment};
 use karpenter_kwok::{KWOKNodeClass, Kwok, Plenty, generated_instance_types, read_instance_types};
 use karpenter_local::told;
-use karpenter_runtime::{Candidacy, Leadership, Runtime};
+use karpenter_runtime::{Candidacy, Leadership, Runtime, Throttle};
+use kube::Config;
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use tokio::sync::{oneshot, watch};
 
 use arguments::Settings;
@@ -55,8 +56,10 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     config.default_retry = false;
     let namespace = config.default_namespace.clone();
     let url = config.cluster_url.clone();
-    let client = Client::try_from(config).context("preparing to talk to the cluster")?;
     let options = &settings.options;
+    let throttle = Throttle::new(options.kube_client_qps as f64, options.kube_client_burst as f64);
+    let client = ClientBuilder::try_from(config).context("preparing to talk to the cluster")?;
+    let client = client.with_layer(&throttle).build();
     let environment: Arc<dyn Environment> = Arc::new(SystemEnvironment);
     let (types, labels) = instance_types(&settings.kwok.instance_types_file_path)?;
     let kwok = Kwok::new(client.clone(), environment.clone(), Arc::new(Plenty), types, labels);
