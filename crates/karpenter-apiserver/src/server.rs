@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::future::join_all;
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::admission::{Admission, Question, ROUNDS_MAX, Session};
@@ -386,7 +386,8 @@ impl Core {
         let named = target.name.is_some();
         let misused = match *method {
             Method::POST => named && target.subresource.is_none(),
-            Method::PUT | Method::PATCH => !named,
+            Method::PUT => !named,
+            Method::PATCH => !named || !is_patch(headers),
             _ => false,
         };
         if let Some(warning) = resource.deprecation().filter(|_| !misused) {
@@ -414,6 +415,12 @@ impl Core {
         };
         answer.map(crate::wire::Answer::into_response)
     }
+}
+
+/// Whether a body is said to be a patch of some kind.
+fn is_patch(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.contains("patch+")
 }
 
 fn find(registry: &Registry, target: &Target) -> Result<Arc<Resource>, ApiError> {

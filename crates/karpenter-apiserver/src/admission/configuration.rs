@@ -83,9 +83,9 @@ fn validate_webhooks(object: &Value) -> Vec<FieldError> {
             errors.push(FieldError::duplicate(format!("{path}.name"), &webhook["name"]));
         }
         names.push(name);
+        check_rules(&format!("{path}.rules"), &webhook["rules"], &mut errors);
         check_choices(&path, webhook, &mut errors);
         check_client(&format!("{path}.clientConfig"), &webhook["clientConfig"], &mut errors);
-        check_rules(&format!("{path}.rules"), &webhook["rules"], &mut errors);
         check_conditions(&format!("{path}.matchConditions"), &webhook["matchConditions"], &mut errors);
         check_versions(&format!("{path}.admissionReviewVersions"), webhook, &mut errors);
     }
@@ -127,16 +127,26 @@ fn check_choices(path: &str, webhook: &Value, errors: &mut Vec<FieldError>) {
 fn check_client(path: &str, client: &Value, errors: &mut Vec<FieldError>) {
     match (client["url"].as_str(), client["service"].is_object()) {
         (Some(url), false) => {
-            if !url.starts_with("https://") {
-                let rule = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
-                errors.push(FieldError::invalid(format!("{path}.url"), &client["url"], rule));
+            let path = format!("{path}.url");
+            let form = "; desired format: https://host[/path]";
+            let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+            if scheme != "https" {
+                let rule = format!("'https' is the only allowed URL scheme{form}");
+                errors.push(FieldError::invalid(path.clone(), &json!(scheme), rule));
+            }
+            if rest.is_empty() || rest.starts_with('/') {
+                let rule = format!("host must be specified{form}");
+                errors.push(FieldError::invalid(path.clone(), &json!(""), rule));
+            }
+            if let Some((_, parameters)) = rest.split_once('?') {
+                let rule = format!("query parameters are not permitted in the URL{form}");
+                errors.push(FieldError::invalid(path, &json!(parameters), rule));
             }
         }
         (None, true) => {
             for name in ["name", "namespace"] {
                 if client["service"][name].as_str().is_none_or(str::is_empty) {
-                    let rule = format!("service {name} is required");
-                    errors.push(FieldError::required(format!("{path}.service.{name}"), &rule));
+                    errors.push(FieldError::required(format!("{path}.service.{name}"), ""));
                 }
             }
         }
@@ -146,29 +156,49 @@ fn check_client(path: &str, client: &Value, errors: &mut Vec<FieldError>) {
 
 fn check_rules(path: &str, rules: &Value, errors: &mut Vec<FieldError>) {
     for (index, rule) in rules.as_array().into_iter().flatten().enumerate() {
-        for name in ["operations", "apiGroups", "apiVersions", "resources"] {
-            let values = rule[name].as_array().map(Vec::as_slice).unwrap_or_default();
-            let path = format!("{path}[{index}].{name}");
-            if values.is_empty() {
-                errors.push(FieldError::required(path, ""));
-            } else if name == "operations" {
-                let allowed = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-                for (place, value) in values.iter().enumerate() {
-                    if !value.as_str().is_some_and(|value| allowed.contains(&value)) {
-                        errors.push(FieldError::unsupported(format!("{path}[{place}]"), value, &allowed));
-                    }
-                }
-            }
+        for (name, what) in [
+            ("operations", "operations"),
+            ("apiGroups", "API groups"),
+            ("apiVersions", "API versions"),
+            ("resources", "resources"),
+        ] {
+            check_rule_part(&format!("{path}[{index}].{name}"), name, what, &rule[name], errors);
+        }
+        let scopes = ["*", "Cluster", "Namespaced"];
+        if rule["scope"].as_str().is_some_and(|scope| !scopes.contains(&scope)) {
+            errors.push(FieldError::unsupported(format!("{path}[{index}].scope"), &rule["scope"], &scopes));
+        }
+    }
+}
+
+fn check_rule_part(path: &str, name: &str, what: &str, part: &Value, errors: &mut Vec<FieldError>) {
+    let values = part.as_array().map(Vec::as_slice).unwrap_or_default();
+    if values.is_empty() {
+        errors.push(FieldError::required(path, ""));
+        return;
+    }
+    let wildcard = if name == "resources" { "*/*" } else { "*" };
+    if values.len() > 1 && values.iter().any(|value| value == wildcard) {
+        let rule = format!("if '{wildcard}' is present, must not specify other {what}");
+        errors.push(FieldError::invalid(path, part, rule));
+    }
+    let allowed = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+    for (place, value) in values.iter().enumerate() {
+        let text = value.as_str().unwrap_or_default();
+        if name == "operations" && !allowed.contains(&text) {
+            errors.push(FieldError::unsupported(format!("{path}[{place}]"), value, &allowed));
+        } else if text.is_empty() && name != "apiGroups" {
+            errors.push(FieldError::required(format!("{path}[{place}]"), ""));
         }
     }
 }
 
 fn check_conditions(path: &str, conditions: &Value, errors: &mut Vec<FieldError>) {
     for (index, condition) in conditions.as_array().into_iter().flatten().enumerate() {
+        check_expression(&format!("{path}[{index}].expression"), &condition["expression"], errors);
         if condition["name"].as_str().is_none_or(str::is_empty) {
             errors.push(FieldError::required(format!("{path}[{index}].name"), ""));
         }
-        check_expression(&format!("{path}[{index}].expression"), &condition["expression"], errors);
     }
 }
 

@@ -1,18 +1,21 @@
 //! Asking a webhook: one HTTPS request with a deadline, trusting the authority its configuration names.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::question::{Question, Verdict};
+use super::route::Route;
+use super::trust::Trust;
 use super::webhook::{Address, Webhook};
 
 /// Reviews larger than this are refused.
@@ -22,14 +25,18 @@ impl Question {
     /// Asks the webhook.
     pub(crate) async fn ask(self) -> (String, Verdict) {
         let webhook = self.webhook.as_deref().expect("questions are built for a webhook");
-        let (url, verdict) = match url(webhook) {
-            Ok(url) => {
-                let answer =
-                    tokio::time::timeout(webhook.timeout, exchange(webhook, &url, self.body.clone()));
-                let answer = answer.await.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
-                (url, answer)
+        let url = url(webhook);
+        let endpoint = match self.route {
+            Route::Endpoint(endpoint) => Some(endpoint),
+            Route::Url | Route::Nowhere(_) => None,
+        };
+        let verdict = match &self.route {
+            Route::Nowhere(why) => Err(why.clone()),
+            Route::Url | Route::Endpoint(_) => {
+                let answer = exchange(webhook, &url, endpoint, self.body.clone());
+                let answer = tokio::time::timeout(webhook.timeout, answer).await;
+                answer.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()))
             }
-            Err((url, error)) => (url, Err(error)),
         };
         let verdict = verdict.map_err(|error| match error.strip_prefix("status: ") {
             Some(status) => format!("failed to call webhook: {status}"),
@@ -40,37 +47,40 @@ impl Question {
     }
 }
 
-/// Returns where to post; for a service, which nothing here can reach, also why not.
-fn url(webhook: &Webhook) -> Result<String, (String, String)> {
+/// Returns where to post.
+fn url(webhook: &Webhook) -> String {
     let timeout = format!("timeout={}s", webhook.timeout.as_secs());
     match &webhook.address {
-        Address::Url(url) => {
-            let separator = if url.contains('?') { '&' } else { '?' };
-            Ok(format!("{url}{separator}{timeout}"))
-        }
+        Address::Url(url) => format!("{url}{}{timeout}", if url.contains('?') { '&' } else { '?' }),
         Address::Service { namespace, name, path, port } => {
             let path = path.strip_prefix('/').unwrap_or(path);
-            let url = format!("https://{name}.{namespace}.svc:{port}/{path}?{timeout}");
-            Err((
-                url,
-                format!(
-                    "dial tcp: lookup {name}.{namespace}.svc: the embedded API server has no network to services, use clientConfig.url"
-                ),
-            ))
+            format!("https://{name}.{namespace}.svc:{port}/{path}?{timeout}")
         }
     }
 }
 
-async fn exchange(webhook: &Webhook, url: &str, body: Bytes) -> Result<Bytes, String> {
+/// Connects to the endpoint of a Service, or to the host that a URL names.
+async fn connect(host: &str, port: u16, endpoint: Option<SocketAddr>) -> Result<TcpStream, String> {
+    let (stream, place) = match endpoint {
+        Some(endpoint) => (TcpStream::connect(endpoint).await, endpoint.to_string()),
+        None => (TcpStream::connect((host, port)).await, format!("{host}:{port}")),
+    };
+    stream.map_err(|error| match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => format!("dial tcp {place}: connect: connection refused"),
+        _ => format!("dial tcp {place}: {error}"),
+    })
+}
+
+async fn exchange(
+    webhook: &Webhook,
+    url: &str,
+    endpoint: Option<SocketAddr>,
+    body: Bytes,
+) -> Result<Bytes, String> {
     let uri: Uri = url.parse().map_err(|error| format!("parse {url:?}: {error}"))?;
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let port = uri.port_u16().unwrap_or(443);
-    let stream = TcpStream::connect((host.as_str(), port)).await.map_err(|error| match error.kind() {
-        std::io::ErrorKind::ConnectionRefused => {
-            format!("dial tcp {host}:{port}: connect: connection refused")
-        }
-        _ => format!("dial tcp {host}:{port}: {error}"),
-    })?;
+    let stream = connect(&host, port, endpoint).await?;
     let name = ServerName::try_from(host).map_err(|error| format!("tls: {error}"))?;
     let connector = TlsConnector::from(Arc::new(client_config(&webhook.authority_pem)?));
     let stream = connector
@@ -91,9 +101,11 @@ async fn exchange(webhook: &Webhook, url: &str, body: Bytes) -> Result<Bytes, St
     let answer = async {
         let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let status = response.status();
+        let content_type = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let is_text = content_type.is_none_or(|name| name.starts_with("text/"));
         let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
         let body = body.map_err(|error| error.to_string())?.to_bytes();
-        if status.is_success() { Ok(body) } else { Err(refusal(status, &body)) }
+        if status.is_success() { Ok(body) } else { Err(refusal(status, is_text.then_some(&*body))) }
     };
     // The connection moves the bytes; it lives as long as its one answer needs.
     tokio::select! {
@@ -103,8 +115,8 @@ async fn exchange(webhook: &Webhook, url: &str, body: Bytes) -> Result<Bytes, St
 }
 
 /// Words an HTTP error as Kubernetes' own client does.
-fn refusal(status: http::StatusCode, body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
+fn refusal(status: http::StatusCode, text: Option<&[u8]>) -> String {
+    let text = text.map_or("unknown".into(), String::from_utf8_lossy);
     match status.as_u16() {
         404 => "status: the server could not find the requested resource".to_owned(),
         code if code >= 500 => {
@@ -118,15 +130,14 @@ fn refusal(status: http::StatusCode, body: &[u8]) -> String {
 }
 
 fn client_config(authority_pem: &[u8]) -> Result<ClientConfig, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(authority_pem) {
-        let certificate =
-            certificate.map_err(|error| format!("unable to load root certificates: {error}"))?;
-        roots.add(certificate).map_err(|error| format!("unable to load root certificates: {error}"))?;
-    }
+    let unusable = |error: String| format!("unable to load root certificates: {error}");
+    let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(authority_pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| unusable(error.to_string()))?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
+    let trust = Trust::new(certificates, provider).map_err(unusable)?;
+    Ok(config.dangerous().with_custom_certificate_verifier(Arc::new(trust)).with_no_client_auth())
 }

@@ -72,15 +72,23 @@ impl Scope {
 
     fn evaluate(&self, expression: &str) -> Result<Cel, String> {
         let program = Program::compile(expression).map_err(|error| format!("compilation failed: {error}"))?;
-        program
-            .execute(&self.context)
-            .map_err(|error| format!("expression '{expression}' resulted in error: {error}"))
+        program.execute(&self.context).map_err(|error| {
+            format!("expression '{expression}' resulted in error: {}", lower(&error.to_string()))
+        })
     }
 }
 
 /// Says why an expression is no expression; `None` when it is one.
 pub(super) fn flaw(expression: &str) -> Option<String> {
-    Program::compile(expression).err().map(|error| format!("compilation failed: {error}"))
+    let error = Program::compile(expression).err()?.to_string();
+    // Kubernetes indents the lines that show the place.
+    Some(format!("compilation failed: {}", error.replace("\n|", "\n |")))
+}
+
+/// Errors of the engine begin with a capital, those of Kubernetes do not.
+fn lower(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 fn to_cel(value: &Value) -> Cel {

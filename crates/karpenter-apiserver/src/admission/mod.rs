@@ -9,8 +9,10 @@ mod exchange;
 mod expression;
 mod policy;
 mod question;
+mod route;
 mod rules;
 mod session;
+mod trust;
 mod webhook;
 
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use crate::patch::json_patch;
 use crate::registry::Resource;
 use crate::server::Core;
 use crate::store::Key;
-use crate::wire::Call;
+use crate::wire::{Call, decode_yaml};
 
 pub(crate) use configuration::{apply_defaults, validate};
 use policy::Policies;
@@ -68,6 +70,8 @@ impl<'w> Write<'w> {
     ) -> Result<Self, ApiError> {
         let dry_run = call.dry_run()?;
         let named = object.or(old).and_then(|object| object["metadata"]["name"].as_str());
+        // Of the objects of a collection that is deleted, requests name none.
+        let named = named.filter(|_| operation != "DELETE");
         let name = call.target.name.as_deref().or(named).unwrap_or_default();
         let is_namespace = &*call.resource.name == "namespaces";
         Ok(Self {
@@ -88,14 +92,22 @@ fn options(call: &Call<'_>, operation: &str, dry_run: bool) -> Value {
     let kind = match operation {
         "CREATE" => "CreateOptions",
         "DELETE" => "DeleteOptions",
-        _ if call.method == http::Method::PATCH => "PatchOptions",
         _ => "UpdateOptions",
     };
-    let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
-    for name in ["fieldManager", "fieldValidation"] {
+    let mut options = json!({});
+    if operation == "DELETE" && call.method == http::Method::DELETE && !call.body.is_empty() {
+        // A body that cannot be read has been refused by now.
+        options = decode_yaml(call.body).unwrap_or(options);
+    }
+    options["kind"] = kind.into();
+    options["apiVersion"] = "meta.k8s.io/v1".into();
+    for name in ["fieldManager", "fieldValidation", "propagationPolicy"] {
         if let Some(value) = call.query.get(name) {
             options[name] = value.into();
         }
+    }
+    if let Some(seconds) = call.query.get("gracePeriodSeconds").and_then(|text| text.parse::<i64>().ok()) {
+        options["gracePeriodSeconds"] = seconds.into();
     }
     if dry_run {
         options["dryRun"] = json!(["All"]);
@@ -121,6 +133,14 @@ impl Admission {
     }
 }
 
+/// The failure of a webhook that must not fail.
+fn failure(webhook: &Webhook, why: &str) -> ApiError {
+    let message = format!("failed calling webhook {:?}: {why}", webhook.name);
+    let mut error = ApiError::internal(&message);
+    error.details = json!({"causes": [{"message": message}]});
+    error
+}
+
 /// Whether writes of a resource pass without webhooks and policies: nobody may lock themselves out.
 fn is_exempt(resource: &Resource) -> bool {
     matches!(&*resource.name, VALIDATING | MUTATING | POLICIES | BINDINGS)
@@ -134,6 +154,9 @@ impl Core {
     pub(crate) fn admit(&self, call: &Call<'_>, write: &Write<'_>) -> Result<(), ApiError> {
         if is_exempt(&call.resource) {
             return Ok(());
+        }
+        if write.operation == "DELETE" {
+            self.announce_deletion(call, write)?;
         }
         if self.store.len(POLICIES) > 0 {
             self.apply_policies(call, write)?;
@@ -162,6 +185,22 @@ impl Core {
             Some(error) => Err(error),
             None => Ok(()),
         }
+    }
+
+    /// Tells mutating webhooks of a deletion, which they may deny but not change.
+    fn announce_deletion(&self, call: &Call<'_>, write: &Write<'_>) -> Result<(), ApiError> {
+        if self.store.len(MUTATING) == 0 {
+            return Ok(());
+        }
+        let webhooks = self.admission.mutating.current(&self.store, |[objects]| Webhook::read_all(objects));
+        let (registry, namespace) = (self.registry(), self.namespace_object(call, write));
+        for webhook in webhooks.iter() {
+            let concerned = webhook.concerns(call, write, namespace.as_ref(), &registry)?;
+            if let Some(resource) = concerned {
+                self.ask(call, write, webhook, &resource, true)?.ok_or_else(waiting)?;
+            }
+        }
+        Ok(())
     }
 
     /// Lets mutating webhooks change an object that is about to be written, and returns whether they did.
@@ -220,12 +259,7 @@ impl Core {
             }
             Ok(None) => {}
             Err(_) if webhook.ignores_failures => {}
-            Err(error) => {
-                return Err(ApiError::internal(format!(
-                    "failed calling webhook {:?}: {error}",
-                    webhook.name
-                )));
-            }
+            Err(error) => return Err(failure(webhook, &error)),
         }
         Ok(true)
     }
@@ -244,7 +278,8 @@ impl Core {
             return Err(ApiError::bad_request(message));
         }
         let uid = self.environment.uid();
-        let question = Question::new(call, write, webhook, resource, mutating, uid);
+        let mut question = Question::new(call, write, webhook, resource, mutating, uid);
+        question.route = self.route(webhook);
         match call.session.verdict(question) {
             None => Ok(None),
             Some(Ok(response)) => {
@@ -255,9 +290,7 @@ impl Core {
                 denial(webhook, &response).map_or(Ok(Some(response)), Err)
             }
             Some(Err(_)) if webhook.ignores_failures => Ok(Some(Arc::new(json!({"allowed": true})))),
-            Some(Err(error)) => {
-                Err(ApiError::internal(format!("failed calling webhook {:?}: {error}", webhook.name)))
-            }
+            Some(Err(error)) => Err(failure(webhook, &error)),
         }
     }
 

@@ -10,6 +10,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::Write;
+use super::route::Route;
 use super::webhook::Webhook;
 use crate::error::ApiError;
 use crate::registry::Resource;
@@ -23,6 +24,8 @@ pub(crate) struct Question {
     pub(super) key: String,
     pub(super) webhook: Option<Arc<Webhook>>,
     pub(super) body: Bytes,
+    /// The way to the webhook.
+    pub(super) route: Route,
     uid: String,
     mutating: bool,
 }
@@ -49,7 +52,8 @@ impl Question {
             Some(object) => object.clone(),
             None => Value::Null,
         };
-        let (object, old) = (converted(write.object), converted(write.old));
+        let (mut object, old) = (converted(write.object), converted(write.old));
+        complete(&mut object, &old, write);
         let key = key(webhook, write, &object, &old, mutating);
         let names = |resource: &Resource| json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
         let kind = |resource: &Resource| match &write.kind {
@@ -78,7 +82,7 @@ impl Question {
             "kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": request,
         });
         let body = Bytes::from(review.to_string());
-        Self { key, webhook: Some(Arc::clone(webhook)), body, uid, mutating }
+        Self { key, webhook: Some(Arc::clone(webhook)), body, route: Route::Url, uid, mutating }
     }
 
     /// Takes a webhook's review apart.
@@ -124,6 +128,25 @@ impl Question {
             }
         }
         Ok(Arc::new(response))
+    }
+}
+
+/// Adds what the server knows about an object that the client need not say.
+fn complete(object: &mut Value, old: &Value, write: &Write<'_>) {
+    if !object.is_object() {
+        return;
+    }
+    if let Some((group, version, kind)) = write.kind {
+        object["kind"] = kind.into();
+        object["apiVersion"] =
+            if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }.into();
+        if !write.namespace.is_empty() {
+            object["metadata"]["namespace"] = write.namespace.into();
+        }
+    }
+    let version = &old["metadata"]["resourceVersion"];
+    if object["metadata"]["resourceVersion"].is_null() && version.is_string() {
+        object["metadata"]["resourceVersion"] = version.clone();
     }
 }
 

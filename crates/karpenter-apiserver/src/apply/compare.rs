@@ -116,8 +116,9 @@ fn compare_items(old: Option<&Value>, new: Option<&Value>, node: &Node, result: 
             (_, 0 | 1) => {
                 if let Some(after) = after.first() {
                     below = compare(None, Some(after), &items);
+                } else {
+                    below.removed.member = true;
                 }
-                below.removed.member = true;
             }
             _ => below.modified.member = before != after,
         }

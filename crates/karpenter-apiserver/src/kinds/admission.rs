@@ -18,6 +18,13 @@ pub(crate) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 pub(crate) const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 const EVICTION_TOLERANCE_SECONDS: i64 = 300;
 
+/// Completes a changed object as a new one would be.
+pub(crate) fn admit_update(resource: &Resource, object: &mut Value) {
+    if &*resource.name == "pods" {
+        tolerate_lost_nodes(object);
+    }
+}
+
 /// Checks and completes a new object.
 ///
 /// # Errors

@@ -53,7 +53,7 @@ pub(super) fn validate(resource: &Resource, object: &Value, old: Option<&Value>,
         let before = Place::root("", old);
         check_update(&metadata, &before.field("metadata"), errors);
     }
-    check_content(&metadata, errors);
+    check_content(&metadata, is_labelled_by_template(resource, object), errors);
     if checks_finalizers(resource) {
         standard_finalizers(&metadata.field("finalizers"), errors);
     }
@@ -102,9 +102,17 @@ fn check_names(metadata: &Place<'_, '_>, errors: &mut Errors, form: impl Fn(&str
     }
 }
 
-fn check_content(metadata: &Place<'_, '_>, errors: &mut Errors) {
+/// Whether a job has the labels of its pods, which are looked at there.
+fn is_labelled_by_template(resource: &Resource, object: &Value) -> bool {
+    &*resource.name == "jobs.batch"
+        && object["metadata"]["labels"] == object["spec"]["template"]["metadata"]["labels"]
+}
+
+fn check_content(metadata: &Place<'_, '_>, ignores_labels: bool, errors: &mut Errors) {
     errors.not_negative(&metadata.field("generation"));
-    labels(&metadata.field("labels"), errors);
+    if !ignores_labels {
+        labels(&metadata.field("labels"), errors);
+    }
     annotations(&metadata.field("annotations"), errors);
     owners(&metadata.field("ownerReferences"), errors);
     finalizers(&metadata.field("finalizers"), errors);

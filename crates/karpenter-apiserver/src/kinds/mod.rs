@@ -27,7 +27,7 @@ use crate::server::Core;
 use crate::store::Key;
 use crate::verbs::Scope;
 
-pub(crate) use admission::{CLAIM_PROTECTION, VOLUME_PROTECTION, admit_create};
+pub(crate) use admission::{CLAIM_PROTECTION, VOLUME_PROTECTION, admit_create, admit_update};
 pub(crate) use strategy::{
     allows_create_on_update, allows_unconditional_update, ignored_fields, prepare_create, prepare_update,
 };

@@ -152,7 +152,10 @@ fn check_order(items: &[Value], order: &[Value], key: &str) -> Result<(), ApiErr
     let same = |item: &Value, wanted: &Value| {
         if key.is_empty() { item == wanted } else { item.get(key) == wanted.get(key) }
     };
-    if let Some(nameless) = items.iter().find(|item| !key.is_empty() && item.get(key).is_none()) {
+    let is_item = |item: &&Value| item.get(PATCH).is_none();
+    if let Some(nameless) =
+        items.iter().filter(is_item).find(|item| !key.is_empty() && item.get(key).is_none())
+    {
         return Err(failure(format!(
             "map: {} does not contain declared merge key: {key}",
             go_text(nameless)

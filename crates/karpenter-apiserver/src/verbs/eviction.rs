@@ -17,6 +17,17 @@ const BUDGETS: &str = "poddisruptionbudgets.policy";
 /// Beyond this many unobserved evictions the budget's controller is not keeping up.
 const DISRUPTED_PODS_MAX: usize = 2000;
 
+/// What a pod's budget says to its eviction.
+#[derive(PartialEq, Eq)]
+enum Spending {
+    /// There is none, or one disruption has been taken from it.
+    Settled,
+    /// It does not count the pod, which is unhealthy.
+    Unhealthy(String),
+    /// It changed meanwhile.
+    Raced,
+}
+
 impl Core {
     pub(super) fn evict(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
         let eviction = body_as(call, "policy/v1", "Eviction")?;
@@ -29,14 +40,25 @@ impl Core {
         self.admit(call, &Write { kind, ..Write::of(call, "CREATE", Some(&eviction), None)? })?;
         let current = self.current(call)?;
         let pod = current.value();
+        let mut spent = Spending::Settled;
         if !may_ignore_budgets(&pod, &current) {
-            while !self.spend_budget(call, &pod, &current, options.dry_run)? {}
+            spent = self.spend_budget(call, &pod, &current, options.dry_run)?;
+            while spent == Spending::Raced {
+                spent = self.spend_budget(call, &pod, &current, options.dry_run)?;
+            }
         }
         let key = Key::new(call.namespace(), call.name());
+        let pinned = options.resource_version.is_some();
+        let mut outcome = Ok(());
         if !options.dry_run {
-            self.mark_disrupted(call, &key, &mut options)?;
+            outcome = self.mark_disrupted(call, &key, &mut options);
         }
-        self.delete_object(&call.resource, &key, &options)?;
+        let outcome = outcome.and_then(|()| self.delete_object(&call.resource, &key, &options));
+        outcome.map_err(|error| match spent {
+            // Whether an unhealthy pod may go has to be asked again.
+            Spending::Unhealthy(budget) if error.reason == "Conflict" && !pinned => still_processed(&budget),
+            _ => error,
+        })?;
         let status =
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(Answer::value(StatusCode::CREATED, &status))
@@ -75,14 +97,14 @@ impl Core {
         }
     }
 
-    /// Takes one disruption from the pod's budget; `false` when the budget changed meanwhile.
+    /// Takes one disruption from the pod's budget.
     fn spend_budget(
         &self,
         call: &Call<'_>,
         pod: &Value,
         stored: &StoredObject,
         dry_run: bool,
-    ) -> Result<bool, ApiError> {
+    ) -> Result<Spending, ApiError> {
         let page = self.store.list(BUDGETS, Some(call.namespace()), None, None);
         let page = page.map_err(ApiError::internal)?;
         let mut matching = page.objects.iter().filter_map(|(key, object)| {
@@ -90,18 +112,18 @@ impl Core {
             let selects = LabelSelector::from_object(&budget["spec"]["selector"]).matches(stored);
             selects.then_some((key, object, budget))
         });
-        let Some((key, object, mut budget)) = matching.next() else { return Ok(true) };
+        let Some((key, object, mut budget)) = matching.next() else { return Ok(Spending::Settled) };
         if matching.next().is_some() {
             return Err(ApiError::unknown_failure(
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             ));
         }
         if unhealthy_may_go(pod, &budget) {
-            return Ok(true);
+            return Ok(Spending::Unhealthy(key.name.to_string()));
         }
         check(&key.name, &budget)?;
         if dry_run {
-            return Ok(true);
+            return Ok(Spending::Settled);
         }
         let status = &mut budget["status"];
         let allowed = status["disruptionsAllowed"].as_i64().unwrap_or(0);
@@ -111,8 +133,9 @@ impl Core {
             disallow(&mut budget, &self.now());
         }
         let registry = self.registry();
-        let Some(resource) = registry.find_stored(BUDGETS) else { return Ok(true) };
-        Ok(self.write_own_status(resource, key, object, budget))
+        let Some(resource) = registry.find_stored(BUDGETS) else { return Ok(Spending::Settled) };
+        let written = self.write_own_status(resource, key, object, budget);
+        Ok(if written { Spending::Settled } else { Spending::Raced })
     }
 }
 
@@ -153,21 +176,23 @@ fn unhealthy_may_go(pod: &Value, budget: &Value) -> bool {
     budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || healthy
 }
 
+fn violation(cause: &str, retry_seconds: Option<u64>) -> ApiError {
+    let mut details = json!({"causes": [{"reason": "DisruptionBudget", "message": cause}]});
+    if let Some(seconds) = retry_seconds {
+        details["retryAfterSeconds"] = seconds.into();
+    }
+    ApiError::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", details)
+}
+
+fn still_processed(budget: &str) -> ApiError {
+    violation(&format!("The disruption budget {budget} is still being processed by the server."), Some(10))
+}
+
 fn check(name: &str, budget: &Value) -> Result<(), ApiError> {
     let status = &budget["status"];
     let observed = status["observedGeneration"].as_i64().unwrap_or(0);
-    let refuse = |cause: String, retry: u64| {
-        let mut details = json!({"causes": [{"reason": "DisruptionBudget", "message": cause}]});
-        if retry > 0 {
-            details["retryAfterSeconds"] = retry.into();
-        }
-        Err(ApiError::too_many_requests(
-            "Cannot evict pod as it would violate the pod's disruption budget.",
-            details,
-        ))
-    };
     if observed < budget["metadata"]["generation"].as_i64().unwrap_or(0) {
-        return refuse(format!("The disruption budget {name} is still being processed by the server."), 10);
+        return Err(still_processed(name));
     }
     let allowed = status["disruptionsAllowed"].as_i64().unwrap_or(0);
     if allowed < 0 {
@@ -207,7 +232,7 @@ fn check(name: &str, budget: &Value) -> Result<(), ApiError> {
             ),
             None => format!("The disruption budget {name} does not allow evicting pods currently"),
         };
-        return refuse(cause, 0);
+        return Err(violation(&cause, None));
     }
     Ok(())
 }

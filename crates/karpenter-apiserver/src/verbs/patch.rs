@@ -219,6 +219,8 @@ impl Patch {
     fn refused(&self, patched: &Value, why: &str) -> ApiError {
         let shown =
             if self.format == STRATEGIC_MERGE_PATCH { go_text(&self.value) } else { patched.to_string() };
+        let decoding = self.format == STRATEGIC_MERGE_PATCH && why.starts_with("illegal base64");
+        let why = if decoding { format!("error decoding from json: {why}") } else { why.to_owned() };
         let error = FieldError::invalid("patch", &json!(shown), why);
         ApiError::invalid("", "", "", &[error])
     }

@@ -156,6 +156,9 @@ impl Core {
             metadata.remove("selfLink");
         }
         let (before, managers) = self.credited(call, &mut old, &mut new, proposal.managers, scope, options);
+        if scope == Scope::Main {
+            kinds::admit_update(resource, &mut new);
+        }
         // Of a scaling, webhooks see the Scale and not the object behind it.
         let scaling = scope == Scope::Scale;
         if !scaling && self.mutate(call, "UPDATE", &mut new, Some(&old))? {

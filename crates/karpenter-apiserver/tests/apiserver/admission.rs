@@ -27,19 +27,24 @@ struct Hook {
 impl Hook {
     /// Starts it; the last response is given again and again.
     async fn start(responses: impl IntoIterator<Item = Value>) -> Self {
-        let authority = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-        let key = rustls::pki_types::PrivateKeyDer::try_from(authority.signing_key.serialize_der()).unwrap();
+        // Its own authority, as many installations make it.
+        let mut parameters =
+            rcgen::CertificateParams::new(["127.0.0.1".to_owned(), "judge.default.svc".to_owned()]).unwrap();
+        parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = parameters.self_signed(&key).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![authority.cert.der().clone()], key)
+            .with_single_cert(vec![certificate.der().clone()], key)
             .unwrap();
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let hook = Self {
             url: format!("https://{}/judge", listener.local_addr().unwrap()),
-            authority: STANDARD.encode(authority.cert.pem()),
+            authority: STANDARD.encode(certificate.pem()),
             requests: Arc::default(),
             responses: Arc::new(Mutex::new(responses.into_iter().collect())),
         };
@@ -158,8 +163,8 @@ async fn a_webhook_that_cannot_be_asked_fails_or_is_ignored_as_it_says() {
     assert_eq!((code, &status["reason"]), (500, &json!("InternalError")));
     let message = status["message"].as_str().unwrap();
     let expected = "Internal error occurred: failed calling webhook \"judge.test.io\": failed to call webhook: Post \
-                    \"https://judge.default.svc:443/x?timeout=5s\": dial tcp: lookup judge.default.svc:";
-    assert!(message.starts_with(expected), "{message}");
+                    \"https://judge.default.svc:443/x?timeout=5s\": service \"judge\" not found";
+    assert_eq!(message, expected);
     let path = format!("{GROUP}/validatingwebhookconfigurations/test");
     let headers = [("content-type", "application/json-patch+json")];
     let ignore = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]);
@@ -299,4 +304,79 @@ async fn policies_deny_and_warn_as_their_bindings_say() {
         "deployments.apps \"big\" is forbidden: ValidatingAdmissionPolicy 'small' with binding 'small-here' denied \
          request: at most 3 replicas"
     );
+}
+
+#[tokio::test]
+async fn a_webhook_behind_a_service_is_asked_at_an_endpoint_of_the_service() {
+    let world = World::new();
+    let hook = Hook::start([json!({"allowed": false, "status": {"message": "not here"}})]).await;
+    let address: std::net::SocketAddr =
+        hook.url.trim_start_matches("https://").split('/').next().unwrap().parse().unwrap();
+    let mut entry = hook.entry();
+    entry["clientConfig"] = json!({"service": {"name": "judge", "namespace": "default", "path": "/judge"}, "caBundle": hook.authority});
+    configure(&world, "validatingwebhookconfigurations", json!([entry])).await;
+    let why = async || {
+        let (code, status) = world.raw("POST", MAPS, &[], &map("a")).await;
+        (code, status["message"].as_str().unwrap().to_owned())
+    };
+    assert!(why().await.1.ends_with("service \"judge\" not found"));
+    let service = json!({"metadata": {"name": "judge"}, "spec": {"ports": [{"port": 443}]}});
+    assert_eq!(world.raw("POST", "/api/v1/namespaces/default/services", &[], &service).await.0, 201);
+    assert!(why().await.1.ends_with("no endpoints available for service \"judge\""));
+    let slice = json!({"metadata": {"name": "judge-1", "labels": {"kubernetes.io/service-name": "judge"}},
+        "addressType": "IPv4", "endpoints": [{"addresses": ["127.0.0.1"]}], "ports": [{"port": address.port()}]});
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let (code, answer) = world.raw("POST", slices, &[], &slice).await;
+    assert_eq!(code, 201, "{answer}");
+    let (code, message) = why().await;
+    assert_eq!(
+        (code, message.as_str()),
+        (400, "admission webhook \"judge.test.io\" denied the request: not here")
+    );
+}
+
+#[tokio::test]
+async fn mutating_webhooks_hear_of_deletions_and_may_deny_them() {
+    let world = World::new();
+    assert_eq!(world.raw("POST", MAPS, &[], &map("a")).await.0, 201);
+    let denial = json!({"allowed": false, "status": {"message": "keep it"}});
+    let hook = Hook::start([denial, json!({"allowed": true})]).await;
+    configure(&world, "mutatingwebhookconfigurations", json!([hook.entry()])).await;
+    let item = format!("{MAPS}/a?gracePeriodSeconds=3");
+    assert_eq!(world.raw("DELETE", &item, &[], &Value::Null).await.0, 400);
+    let asked = hook.taken();
+    assert_eq!((&asked[0]["operation"], &asked[0]["object"]), (&json!("DELETE"), &Value::Null));
+    assert_eq!(asked[0]["oldObject"]["metadata"]["name"], "a");
+    assert_eq!(asked[0]["options"]["gracePeriodSeconds"], 3);
+    assert_eq!(world.raw("DELETE", &item, &[], &Value::Null).await.0, 200);
+    assert_eq!(world.raw("GET", &format!("{MAPS}/a"), &[], &Value::Null).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_webhook_needs_a_plain_secure_url_and_rules_that_say_one_thing() {
+    let world = World::new();
+    let hook = Hook::start([json!({"allowed": true})]).await;
+    let mut fields = Vec::new();
+    for (place, value) in [
+        ("/clientConfig/url", json!("http://judge.test.io")),
+        ("/clientConfig/url", json!("https://")),
+        ("/clientConfig/url", json!("https://judge.test.io/x?a=b")),
+        ("/rules/0/operations", json!(["*", "CREATE"])),
+        ("/rules/0/scope", json!("Somewhere")),
+    ] {
+        let mut entry = hook.entry();
+        if place == "/rules/0/scope" {
+            entry["rules"][0]["scope"] = value;
+        } else {
+            *entry.pointer_mut(place).unwrap() = value;
+        }
+        let configuration = json!({"metadata": {"name": "bad"}, "webhooks": [entry]});
+        let path = format!("{GROUP}/validatingwebhookconfigurations");
+        let (code, status) = world.raw("POST", &path, &[], &configuration).await;
+        assert_eq!(code, 422, "{status}");
+        fields.push(status["details"]["causes"][0]["field"].as_str().unwrap().to_owned());
+    }
+    let rules = "webhooks[0].rules[0]";
+    let url = "webhooks[0].clientConfig.url";
+    assert_eq!(fields, [url, url, url, &format!("{rules}.operations"), &format!("{rules}.scope")]);
 }

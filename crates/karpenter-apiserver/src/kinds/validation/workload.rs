@@ -230,7 +230,7 @@ fn daemon_set_strategy(strategy: &Place<'_, '_>, errors: &mut Errors) {
                 _ => {}
             }
         }
-        _ => errors.push(strategy.field("type").unsupported(&["OnDelete", "RollingUpdate"])),
+        _ => errors.push(strategy.unsupported(&["RollingUpdate", "OnDelete"])),
     }
 }
 
@@ -296,11 +296,15 @@ pub(super) fn stateful_set(object: &Place<'_, '_>, new: bool, errors: &mut Error
 /// The volumes of claim templates are there when the pods are made.
 fn stateful_template(template: &Place<'_, '_>, spec: &Place<'_, '_>, errors: &mut Errors) {
     let mut completed = template.value.clone();
+    // Pods get these from the set, whatever the template says.
+    for name in ["subdomain", "hostname"] {
+        completed["spec"].as_object_mut().map(|spec| spec.remove(name));
+    }
     let claims: Vec<Value> = spec
         .field("volumeClaimTemplates")
         .items()
         .map(|claim| {
-            let name = &claim.value["metadata"]["name"];
+            let name = claim.value["metadata"]["name"].as_str().unwrap_or_default();
             json!({"name": name, "persistentVolumeClaim": {"claimName": name}})
         })
         .fold(Vec::new(), |mut claims, claim| {
