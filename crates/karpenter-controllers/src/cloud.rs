@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use karpenter_api::NodeClaim;
 use karpenter_api::labels::NODEPOOL;
-use karpenter_provider::{LaunchError, Machine, Provider, ProviderError, Termination, Warning};
+use karpenter_provider::{LaunchError, Machine, Provider, ProviderError, RebootError, Termination, Warning};
 use tokio::time::Instant;
 
 use crate::metrics::{self, Call, Metrics};
@@ -24,6 +24,8 @@ pub(crate) enum CloudRequest {
     List,
     /// What have you said about machines lately?
     Warnings,
+    /// Restart the machine of a claim; requests with one id are one restart.
+    Reboot(Arc<NodeClaim>, String),
 }
 
 /// The answer.
@@ -39,6 +41,8 @@ pub(crate) enum CloudReply {
     Listed(Result<Vec<Machine>, ProviderError>),
     /// To [`CloudRequest::Warnings`].
     Warned(Result<Vec<Warning>, ProviderError>),
+    /// To [`CloudRequest::Reboot`].
+    Rebooted(Result<(), RebootError>),
 }
 
 /// Passes questions of a controller on to `provider`, and takes note of how that goes.
@@ -54,6 +58,7 @@ pub(crate) fn handler(
             CloudRequest::Find(_) => ("Get", String::new()),
             CloudRequest::List => ("List", String::new()),
             CloudRequest::Warnings => ("Warnings", String::new()),
+            CloudRequest::Reboot(claim, _) => ("Reboot", node_pool(claim)),
         };
         let call = Call { controller, method, provider: provider.name(), node_pool };
         let reply = ask(&*provider, request);
@@ -75,6 +80,9 @@ fn ask(provider: &dyn Provider, request: CloudRequest) -> BoxFuture<'static, Clo
         CloudRequest::Find(id) => provider.find(id).map(CloudReply::Found).boxed(),
         CloudRequest::List => provider.list().map(CloudReply::Listed).boxed(),
         CloudRequest::Warnings => provider.warnings().map(CloudReply::Warned).boxed(),
+        CloudRequest::Reboot(claim, operation) => {
+            provider.reboot(claim, operation).map(CloudReply::Rebooted).boxed()
+        }
     }
 }
 
@@ -86,6 +94,10 @@ impl CloudReply {
             Self::Found(result) => metrics::failure(result),
             Self::Listed(result) => metrics::failure(result),
             Self::Warned(result) => metrics::failure(result),
+            Self::Rebooted(Ok(())) => None,
+            Self::Rebooted(Err(RebootError::NotSupported)) => Some("NodeRebootNotImplementedError"),
+            Self::Rebooted(Err(RebootError::Final(_))) => Some("NodeRebootFailedError"),
+            Self::Rebooted(Err(RebootError::Failed(_))) => Some("unknown"),
         }
     }
 }

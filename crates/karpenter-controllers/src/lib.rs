@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use karpenter_api::options::{FeatureGate, FeatureGates};
 use karpenter_core::SolverOptions;
-use karpenter_provider::{NodeClassObject, Provider};
+use karpenter_provider::{NodeClassObject, Provider, RepairPolicies};
 use karpenter_runtime::{Controller, Kind, Runtime};
 
 pub use disruption::DisruptionSettings;
@@ -70,7 +70,23 @@ impl Karpenter {
         }
     }
 
-    /// Adds all controllers to `runtime`. `C` is the provider's NodeClass.
+    /// The provider's repair policies, if repair is on.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them: then Karpenter should not be started.
+    pub fn repair_policies(&self) -> Result<Option<RepairPolicies>, String> {
+        if !self.gates.is_on(FeatureGate::NodeRepair) {
+            return Ok(None);
+        }
+        let policies = RepairPolicies::new(self.provider.repair_policies());
+        let provider = self.provider.name();
+        policies.map(Some).map_err(|mistakes| {
+            format!("NodeRepair cannot be used with provider {provider}: {}", mistakes.join("; "))
+        })
+    }
+
+    /// Adds all controllers to `runtime`. Without sound repair policies nothing is repaired, see [`Self::repair_policies`]. `C` is the provider's NodeClass.
     pub fn install<C: Kind + NodeClassObject>(&self, runtime: &mut Runtime) -> Shared {
         let rules = self.provider.label_rules();
         let classes = self.provider.node_classes();
@@ -89,7 +105,7 @@ impl Karpenter {
             rules.clone(),
             self.solver.clone(),
             self.disruption.clone(),
-            self.gates,
+            (self.gates, self.repair_policies().unwrap_or_default()),
             self.metrics.clone(),
         );
         if self.gates.is_on(FeatureGate::StaticCapacity) {
@@ -116,6 +132,7 @@ impl Karpenter {
         if self.provider.warns() {
             self.add_asking(interruption::Interruption::new(state.clone(), self.metrics.clone()), runtime);
         }
+        self.add_asking(nodeclaim::Reboots::new(state.clone()), runtime);
         runtime.add_with(disruption, move |request| movers.plan(request));
         runtime.add(metrics::Observer::new(self.metrics.clone(), runtime.environment()));
         state

@@ -453,14 +453,20 @@ fn matters(change: &Change) -> bool {
     }
     if let Some(delta) = change.of::<Node>() {
         let shape = |node: Option<&Node>| {
-            let ready = node.map(crate::nodeclaim::is_ready);
+            let states = node.map(condition_states);
             node.map(|node| {
-                (node.metadata.labels.clone(), node.metadata.annotations.clone(), node.spec.clone(), ready)
+                (node.metadata.labels.clone(), node.metadata.annotations.clone(), node.spec.clone(), states)
             })
         };
         return shape(delta.old) != shape(delta.new);
     }
     true
+}
+
+/// A node's conditions without their heartbeats and messages.
+fn condition_states(node: &Node) -> Vec<(String, String, Option<String>)> {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.map(|found| (found.type_.clone(), found.status.clone(), found.reason.clone())).collect()
 }
 
 /// Takes an entry out of an index, and its heading if nothing is left under it.

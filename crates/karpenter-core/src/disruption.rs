@@ -14,6 +14,7 @@ mod moves;
 mod multi;
 mod outlook;
 mod plan;
+mod repair;
 mod schedule;
 mod single;
 mod static_pools;
@@ -24,6 +25,7 @@ pub use budget::{
 };
 pub use outlook::Outlook;
 pub use plan::{DisruptionCommand, DisruptionMethod, DisruptionOptions, DisruptionPlan, NodeOutlook};
+pub use repair::{RepairKind, RepairNeed, Repairs, UNHEALTHY_TOLERATED_PERCENT};
 pub use schedule::Schedule;
 pub use static_pools::{StaticPool, scale_down_order};
 
@@ -54,7 +56,8 @@ pub fn plan_disruption(
         reserved: options.solver.reserved.map(|_| ReservedPolicy::Fallback),
         ..options.solver.clone()
     };
-    let leaving: Vec<_> = found.all.iter().map(|candidate| candidate.moving.clone()).collect();
+    let moving = found.all.iter().map(|candidate| candidate.moving.clone());
+    let leaving: Vec<_> = moving.chain(found.broken.iter().map(|broken| broken.moving.clone())).collect();
     let (stage, numbers) = Stage::new((snapshot, catalog, &solver), eligible(snapshot), &leaving);
     let planner = Planner {
         found: &found,
@@ -70,6 +73,7 @@ pub fn plan_disruption(
     for method in &options.methods {
         commands.extend(planner.ask(*method, &mut outlooks));
     }
+    outlooks.extend(found.unrepaired.clone());
     mark_planned(&commands, &mut outlooks);
     let nodes = outlooks.into_iter().map(|(node, outlook)| NodeOutlook { node, outlook }).collect();
     DisruptionPlan { commands, nodes, pods: stage.pods().to_vec() }
@@ -93,6 +97,12 @@ impl<'a> Planner<'a> {
     fn ask(&self, method: DisruptionMethod, outlooks: &mut Outlooks) -> Vec<DisruptionCommand> {
         let found = match method {
             DisruptionMethod::StaticDrift => return self.static_drift(outlooks),
+            DisruptionMethod::Repair => {
+                if self.found.broken.is_empty() {
+                    return Vec::new();
+                }
+                repair::plan(&self.field(DisruptionReason::Unhealthy, false), self.found.all.len(), outlooks)
+            }
             DisruptionMethod::Emptiness => self.emptiness(outlooks),
             DisruptionMethod::Drift => drift::plan(&self.field(DisruptionReason::Drifted, false), outlooks),
             DisruptionMethod::MultiNodeConsolidation => multi::plan(self.consolidation()),
@@ -187,6 +197,7 @@ impl<'a> Planner<'a> {
             replacements: Vec::new(),
             template_replacements: Vec::new(),
             existing: Vec::new(),
+            repair: None,
             source_cost,
             savings: source_cost,
         })

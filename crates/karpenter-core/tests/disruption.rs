@@ -12,7 +12,8 @@ use karpenter_core::cluster::{
     PodSpec,
 };
 use karpenter_core::disruption::{
-    Budget, BudgetNodes, DisruptionMethod, Outlook, PoolDisruption, StaticPool, scale_down_order,
+    Budget, BudgetNodes, DisruptionMethod, Outlook, PoolDisruption, RepairKind, RepairNeed, StaticPool,
+    scale_down_order,
 };
 use karpenter_core::requirements::{RequirementSet, ValueSet};
 use karpenter_core::{DisruptionOptions, DisruptionPlan, plan_disruption};
@@ -73,7 +74,7 @@ fn pod(name: &str, count: i64) -> Pod {
 }
 
 /// A node with so many cores and one pod for each of the numbers.
-fn node(name: &str, count: i64, pods: &[i64]) -> Node {
+pub(crate) fn node(name: &str, count: i64, pods: &[i64]) -> Node {
     let label = |key: &str, value: &str| (Arc::from(key), Arc::from(value));
     let named = |(index, size): (usize, &i64)| Arc::new(pod(&format!("{name}-{index}"), *size));
     Node {
@@ -101,7 +102,7 @@ fn node(name: &str, count: i64, pods: &[i64]) -> Node {
     }
 }
 
-fn planned(nodes: Vec<Node>, options: &DisruptionOptions) -> DisruptionPlan {
+pub(crate) fn planned(nodes: Vec<Node>, options: &DisruptionOptions) -> DisruptionPlan {
     let disruption =
         PoolDisruption { consolidate_after: Some(SignedDuration::ZERO), ..PoolDisruption::default() };
     let labels = [(Arc::from(NODE_POOL), Arc::from("pool"))].into();
@@ -250,7 +251,7 @@ fn static_drift_takes_the_longest_drifted_within_budget_and_limit() {
     let of = |pool| static_drift(pool, false).0;
     let (early, late) = (("early".to_owned(), 1), ("late".to_owned(), 1));
     assert_eq!(of(static_pool(3, 3, u32::MAX, "100%")), [early.clone(), late]);
-    assert_eq!(of(static_pool(3, 3, u32::MAX, "1")), [early.clone()]);
+    assert_eq!(of(static_pool(3, 3, u32::MAX, "1")), std::slice::from_ref(&early));
     assert_eq!(of(static_pool(3, 3, 1, "100%")), [early]);
     assert!(of(static_pool(3, 3, 0, "100%")).is_empty());
     assert!(of(static_pool(2, 3, u32::MAX, "100%")).is_empty(), "scaling down comes first");
@@ -288,4 +289,79 @@ fn a_static_pool_gives_up_the_nodes_that_are_missed_least() {
     let order = scale_down_order(&nodes.iter().collect::<Vec<_>>(), now());
     let order: Vec<&str> = order.iter().map(|name| &**name).collect();
     assert_eq!(order, ["daemons", "old", "light", "busy", "refusing"], "an old node has little life to lose");
+}
+
+fn need(score: f64) -> RepairNeed {
+    let bound = Some(SignedDuration::ZERO);
+    RepairNeed { score, kind: RepairKind::Replace, bound, vetoed: false, cause: "Ready/Test".into() }
+}
+
+/// Options with these nodes broken, repair being asked first.
+fn repairing(broken: &[(&str, RepairNeed)]) -> DisruptionOptions {
+    let mut options = DisruptionOptions::default();
+    options.methods.insert(0, DisruptionMethod::Repair);
+    for (node, need) in broken {
+        options.repairs.due.insert((*node).into(), need.clone());
+        options.repairs.unhealthy.insert((*node).into());
+    }
+    options
+}
+
+/// Ten full nodes, so that two of them may be broken.
+fn ten() -> Vec<Node> {
+    (0..10).map(|index| node(&format!("n{index}"), 4, &[4])).collect()
+}
+
+#[test]
+fn the_most_urgent_repair_comes_first_and_one_at_a_time() {
+    let plan = planned(ten(), &repairing(&[("n1", need(0.5)), ("n2", need(1.5))]));
+    assert_eq!(command(&plan, DisruptionMethod::Repair), Some((vec!["n2"], 1)));
+    assert_eq!(plan.commands.len(), 1);
+    let mut nodes = ten();
+    nodes[1].pods.clear();
+    let plan = planned(nodes, &repairing(&[("n1", need(1.0)), ("n2", need(1.0))]));
+    assert_eq!(
+        command(&plan, DisruptionMethod::Repair),
+        Some((vec!["n1"], 0)),
+        "an empty one costs nobody anything"
+    );
+}
+
+#[test]
+fn repair_stops_where_more_than_a_fifth_is_broken() {
+    let broken = [("n1", need(1.0)), ("n2", need(1.0)), ("n3", need(1.0))];
+    let plan = planned(ten(), &repairing(&broken));
+    assert_eq!(command(&plan, DisruptionMethod::Repair), None);
+    assert_eq!(*outlook(&plan, "n1"), Outlook::RepairsStopped { unhealthy: 3, nodes: 10 });
+    let mut options = repairing(&broken);
+    options.repairs.tolerated_percent.insert("pool".into(), 30);
+    assert!(
+        command(&planned(ten(), &options), DisruptionMethod::Repair).is_some(),
+        "where the pool tolerates more"
+    );
+}
+
+#[test]
+fn who_may_hold_a_repair_up_and_who_may_not() {
+    let guarded = || {
+        let mut nodes = ten();
+        nodes[1].life.do_not_disrupt = true;
+        let mut protected = pod("protected", 0);
+        protected.do_not_disrupt = true;
+        nodes[1].pods.push(Arc::new(protected));
+        nodes
+    };
+    let plan = planned(guarded(), &repairing(&[("n1", need(1.0))]));
+    assert_eq!(command(&plan, DisruptionMethod::Repair), Some((vec!["n1"], 1)), "the drain is bounded");
+    let unbounded = RepairNeed { bound: None, ..need(1.0) };
+    let plan = planned(guarded(), &repairing(&[("n1", unbounded)]));
+    assert_eq!(command(&plan, DisruptionMethod::Repair), None);
+    assert_eq!(*outlook(&plan, "n1"), Outlook::PodDoNotDisrupt { pod: "default/protected".to_owned() });
+    let vetoed = RepairNeed { vetoed: true, ..need(1.0) };
+    let plan = planned(ten(), &repairing(&[("n1", vetoed)]));
+    assert_eq!(*outlook(&plan, "n1"), Outlook::DoNotRepair);
+    let mut young = ten();
+    young[1].stage = NodeStage::Registered;
+    let plan = planned(young, &repairing(&[("n1", need(1.0))]));
+    assert!(command(&plan, DisruptionMethod::Repair).is_some(), "a node that never came up is repaired too");
 }

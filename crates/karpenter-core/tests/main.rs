@@ -1,9 +1,10 @@
-//! The core from outside: laws of the algebra, overlays, cluster events, disruption, and plans on random clusters.
+//! The core from outside: laws of the algebra, overlays, cluster events, disruption, sweeps, and plans on random clusters.
 
 mod cluster;
 mod disruption;
 mod overlays;
 mod provisioning;
+mod quiescence;
 mod requirements;
 
 use proptest::test_runner::{Config, RngSeed};

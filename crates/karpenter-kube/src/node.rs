@@ -16,6 +16,7 @@ use karpenter_api::condition::nodeclaim::{
     DRIFTED, INITIALIZED as INITIALIZED_CONDITION, INSTANCE_TERMINATING, REBOOTING,
 };
 use karpenter_api::labels::{HOSTNAME, INITIALIZED, NODEPOOL, REGISTERED};
+use karpenter_api::taints::REBOOTING as REBOOTING_TAINT;
 use karpenter_core::cluster::{Labels, MachineState, Node, NodeLife, NodeStage, Taint};
 use karpenter_quantity::ResourceList;
 
@@ -133,10 +134,14 @@ fn effective_taints(machine: Machine<'_>) -> Result<Vec<Taint>, Invalid> {
         (None, node) => node.and_then(|node| node.spec.as_ref()).and_then(|spec| spec.taints.as_ref()),
     };
     let all = taints(written.into_iter().flatten()).at("taints")?;
+    let rebooting = life(machine).machine == MachineState::Rebooting;
     match machine.claim() {
-        Some(claim) if machine.stage() != NodeStage::Initialized => {
+        Some(claim) if machine.stage() != NodeStage::Initialized || rebooting => {
             let startup = taints(claim.spec.startup_taints.iter().flatten()).at("startupTaints")?;
-            Ok(lasting_taints(all, &startup))
+            let mut lasting = lasting_taints(all, &startup);
+            // A node that is being restarted comes back: its pods need no other.
+            lasting.retain(|taint| !(rebooting && &*taint.key == REBOOTING_TAINT));
+            Ok(lasting)
         }
         _ => Ok(all),
     }

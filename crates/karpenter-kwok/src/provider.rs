@@ -390,6 +390,7 @@ impl Provider for Kwok {
             reason,
             toleration,
             grace_period: Some(grace),
+            priority: 0,
             action,
         };
         let (half_minute, ten_minutes) = (Duration::from_secs(30), Duration::from_mins(10));

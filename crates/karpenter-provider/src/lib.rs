@@ -21,7 +21,7 @@ use karpenter_core::catalog::InstanceType;
 pub use error::{CatalogError, LaunchError, ProviderError, RebootError};
 pub use machine::{Machine, Termination, Warning, WarningKind};
 pub use offerings::{Choice, choices};
-pub use repair::{RepairAction, RepairPolicy};
+pub use repair::{ConditionSeen, RepairAction, RepairDue, RepairPolicies, RepairPolicy, RepairVerdict};
 pub use unavailable::{OfferingKey, Unavailable};
 
 /// The instance types a NodePool may use, unavailable offerings included.

@@ -70,6 +70,7 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
         gates: options.feature_gates,
         ..Karpenter::new(Arc::new(kwok.clone()))
     };
+    karpenter.repair_policies().map_err(|error| anyhow!(error))?;
     let state = karpenter.install::<KWOKNodeClass>(&mut controllers);
     let exporter = Exporter::new(
         &karpenter.metrics,

@@ -13,7 +13,7 @@ use karpenter_runtime::{Key, View, Write};
 
 use crate::fence::fenced;
 use crate::metrics::{Labels, Metrics};
-use crate::nodeclaim::{condition, conditions};
+use crate::nodeclaim::{condition, conditions, tighten};
 use crate::patches::difference;
 use crate::provisioning::{node_claim, template_claim};
 use crate::state::{Shared, provider_id};
@@ -214,8 +214,28 @@ impl Command {
         Ok(all)
     }
 
+    /// Writes down by when a broken node must be drained, which starts now: its replacement is up.
+    fn deadlines(&self, bound: SignedDuration, view: &View<'_>) -> Vec<Write> {
+        let known = view.caches.of::<NodeClaim>();
+        let current = self.claims.values().filter_map(|claim| known.get(&Key::of(&**claim)));
+        let staying = current.filter(|claim| claim.metadata.deletion_timestamp.is_none());
+        staying
+            .filter_map(|claim| {
+                let mut new = NodeClaim::clone(claim);
+                tighten(&mut new, bound, view.now);
+                difference(&**claim, &new)
+            })
+            .collect()
+    }
+
     fn delete(&self, metrics: &Metrics, state: &Shared, view: &View<'_>) -> Progress {
         let known = view.caches.of::<NodeClaim>();
+        let bound = self.plan.repair.as_ref().and_then(|repair| repair.bound);
+        let deadlines: Vec<Write> =
+            bound.map(|bound| self.deadlines(bound, view)).into_iter().flatten().collect();
+        if !deadlines.is_empty() {
+            return Progress::Write(deadlines);
+        }
         let staying = |claim: &&Arc<NodeClaim>| {
             known.get(&Key::of(&***claim)).is_some_and(|now| now.metadata.deletion_timestamp.is_none())
         };
@@ -239,7 +259,7 @@ pub(super) fn consolidation_type(method: DisruptionMethod) -> &'static str {
         DisruptionMethod::Emptiness => "empty",
         DisruptionMethod::MultiNodeConsolidation => "multi",
         DisruptionMethod::SingleNodeConsolidation => "single",
-        DisruptionMethod::Drift | DisruptionMethod::StaticDrift => "",
+        DisruptionMethod::Drift | DisruptionMethod::StaticDrift | DisruptionMethod::Repair => "",
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod command;
 mod plan;
+mod repairs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,14 +15,16 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED};
+use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED, REBOOTING};
 use karpenter_api::options::{FeatureGate, FeatureGates};
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
-use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod, Outlook};
+use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod, Outlook, RepairKind, RepairNeed};
+use karpenter_provider::RepairPolicies;
 use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches, Write};
 
 use command::{Command, Progress, consolidation_type};
 pub(crate) use plan::{MovePlanner, MoveReply, MoveRequest};
+use repairs::{History, RebootDecision};
 
 use crate::events::{EventType, Events};
 use crate::fence::unfenced;
@@ -58,6 +61,7 @@ pub struct DisruptionSettings {
 impl Default for DisruptionSettings {
     fn default() -> Self {
         let methods = vec![
+            DisruptionMethod::Repair,
             DisruptionMethod::Emptiness,
             DisruptionMethod::StaticDrift,
             DisruptionMethod::Drift,
@@ -75,6 +79,10 @@ pub(crate) struct Disruption {
     solver: karpenter_core::SolverOptions,
     settings: DisruptionSettings,
     gates: FeatureGates,
+    policies: Option<RepairPolicies>,
+    history: History,
+    /// Restarts that are not written down yet.
+    reboots: Vec<RebootDecision>,
     reply: Option<MoveReply>,
     /// A move that was found, and when.
     chosen: Option<(DisruptionCommand, Timestamp)>,
@@ -82,6 +90,8 @@ pub(crate) struct Disruption {
     /// The state that was last looked at, and when to look again although nothing changed.
     looked: Option<(u64, Timestamp)>,
     next_look: Option<Timestamp>,
+    /// When the next broken node is no longer tolerated.
+    repair_due: Option<Timestamp>,
     events: Events,
     metrics: Metrics,
 }
@@ -92,7 +102,7 @@ impl Disruption {
         rules: LabelRules,
         solver: karpenter_core::SolverOptions,
         settings: DisruptionSettings,
-        gates: FeatureGates,
+        (gates, policies): (FeatureGates, Option<RepairPolicies>),
         metrics: Metrics,
     ) -> Self {
         Self {
@@ -101,11 +111,15 @@ impl Disruption {
             solver,
             settings,
             gates,
+            policies,
+            history: History::default(),
+            reboots: Vec::new(),
             reply: None,
             chosen: None,
             commands: Vec::new(),
             looked: None,
             next_look: None,
+            repair_due: None,
             events: Events::default(),
             metrics,
         }
@@ -113,13 +127,15 @@ impl Disruption {
 
     /// Fences and reasons that no command accounts for, as after a restart.
     fn clean_up(&self, view: &View<'_>) -> Vec<Write> {
-        let busy: BTreeSet<&str> = self.commands.iter().flat_map(Command::claims).collect();
+        let mut busy: BTreeSet<&str> = self.commands.iter().flat_map(Command::claims).collect();
+        busy.extend(self.reboots.iter().map(RebootDecision::claim));
         let claims = view.caches.of::<NodeClaim>();
         let nodes = view.caches.of::<Node>();
         let state = self.state.lock();
         let mut writes = Vec::new();
         for (key, claim) in claims.iter() {
-            if busy.contains(key.name()) || claim.metadata.deletion_timestamp.is_some() {
+            let restarts = condition(claim, REBOOTING).is_some_and(|found| found.status == "True");
+            if restarts || busy.contains(key.name()) || claim.metadata.deletion_timestamp.is_some() {
                 continue;
             }
             if condition(claim, DISRUPTION_REASON).is_some() {
@@ -138,7 +154,13 @@ impl Disruption {
 
     /// Brings commands further; returns what is to be written.
     fn advance(&mut self, view: &View<'_>) -> Vec<Write> {
-        let mut writes = Vec::new();
+        let mut writes: Vec<Write> = Vec::new();
+        self.reboots.retain(|decision| {
+            let write = decision.write(view);
+            let unwritten = write.is_some();
+            writes.extend(write);
+            unwritten
+        });
         let commands = std::mem::take(&mut self.commands);
         for mut command in commands {
             match command.advance(&self.metrics, &self.state, view) {
@@ -193,6 +215,15 @@ impl Disruption {
         let mut nominated: BTreeSet<Arc<str>> =
             state.claims().filter_map(|claim| settling(claim, view.now)).collect();
         nominated.extend(state.nominated());
+        let (mut repairs, due) = match &self.policies {
+            Some(policies) => repairs::repairs(policies, &state, &self.history, view.now),
+            None => Default::default(),
+        };
+        repairs.terminate_first = self.gates.is_on(FeatureGate::TerminateFirstRepair);
+        self.repair_due = due;
+        let mut disrupting: BTreeSet<Arc<str>> =
+            self.commands.iter().flat_map(Command::nodes).map(Arc::from).collect();
+        disrupting.extend(self.reboots.iter().filter_map(RebootDecision::node).map(Arc::from));
         MoveRequest {
             snapshot,
             pools,
@@ -203,7 +234,8 @@ impl Disruption {
                 static_pools,
                 terminate_first_drift: self.gates.is_on(FeatureGate::TerminateFirstDrift),
                 nominated,
-                disrupting: self.commands.iter().flat_map(Command::nodes).map(Arc::from).collect(),
+                disrupting,
+                repairs,
                 ..Default::default()
             },
             now: view.now,
@@ -217,7 +249,8 @@ impl Disruption {
             tracing::debug!("nodes of NodePool {pool} are left alone: {error}");
         }
         let told = self.tell_outlooks(&plan.nodes, view);
-        self.next_look = plan.nodes.iter().filter_map(|node| opens(&node.outlook, view.now)).min();
+        let opening = plan.nodes.iter().filter_map(|node| opens(&node.outlook, view.now)).min();
+        self.next_look = opening.into_iter().chain(self.repair_due).min();
         let mut commands = plan.commands;
         commands.retain(|command| !self.overlaps(command));
         if let Some((chosen, since)) = self.chosen.take() {
@@ -238,6 +271,10 @@ impl Disruption {
         let Some(first) = commands.next() else {
             return Outcome::after(POLL).then_all(told);
         };
+        if let Some(need) = first.repair.as_ref().filter(|need| need.kind == RepairKind::Reboot) {
+            self.begin_reboot(&first, need, view);
+            return Outcome::after(Duration::ZERO).then_all(told);
+        }
         if first.method == DisruptionMethod::StaticDrift {
             let rest = commands.filter(|command| command.method == DisruptionMethod::StaticDrift);
             for command in std::iter::once(first).chain(rest) {
@@ -245,7 +282,7 @@ impl Disruption {
             }
             return Outcome::after(Duration::ZERO).then_all(told);
         }
-        if first.method == DisruptionMethod::Drift {
+        if matches!(first.method, DisruptionMethod::Drift | DisruptionMethod::Repair) {
             self.begin_command(first, &pools, view);
             return Outcome::after(Duration::ZERO).then_all(told);
         }
@@ -256,6 +293,25 @@ impl Disruption {
     fn overlaps(&self, command: &DisruptionCommand) -> bool {
         let busy: BTreeSet<&str> = self.commands.iter().flat_map(Command::nodes).collect();
         command.candidates.iter().any(|node| busy.contains(&**node))
+    }
+
+    /// Decides on a restart; the next look writes it down.
+    fn begin_reboot(&mut self, command: &DisruptionCommand, need: &RepairNeed, view: &View<'_>) {
+        let claims: Vec<Arc<NodeClaim>> = {
+            let state = self.state.lock();
+            command.candidates.iter().filter_map(|node| state.claim_of(node).cloned()).collect()
+        };
+        for claim in claims {
+            tracing::info!("rebooting the machine of NodeClaim {} for {}", Key::of(&*claim), need.cause);
+            let labels = [
+                ("decision", "reboot".to_owned()),
+                ("reason", "unhealthy".to_owned()),
+                ("consolidation_type", String::new()),
+            ];
+            self.metrics.command_started(&labels, std::iter::empty());
+            self.metrics.disrupted(command.reason.into(), &claim, &self.state);
+            self.reboots.push(RebootDecision::new(claim, need.clone(), &mut self.history, view.now));
+        }
     }
 
     /// Begins a command; the next look at it writes.
@@ -410,7 +466,9 @@ fn event_reason(outlook: &Outlook) -> Option<&'static str> {
         | Outlook::PodDisruptionBudget { .. }
         | Outlook::SeveralPodDisruptionBudgets { .. }
         | Outlook::AtNodeLimit
+        | Outlook::DoNotRepair
         | Outlook::UnknownNodePool { .. } => Some("DisruptionBlocked"),
+        Outlook::RepairsStopped { .. } => Some("NodeRepairBlocked"),
         Outlook::ConsolidationOff
         | Outlook::NotEmpty
         | Outlook::UnknownPrice { .. }
@@ -428,5 +486,9 @@ fn event_reason(outlook: &Outlook) -> Option<&'static str> {
 
 /// How the sentence of such an event begins.
 fn subject(reason: &str) -> &'static str {
-    if reason == "DisruptionBlocked" { "Cannot disrupt: the node" } else { "Cannot consolidate: the node" }
+    match reason {
+        "DisruptionBlocked" => "Cannot disrupt: the node",
+        "NodeRepairBlocked" => "Cannot repair: the node",
+        _ => "Cannot consolidate: the node",
+    }
 }

@@ -15,19 +15,19 @@ const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// What draining asks for now.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Drain {
+pub(crate) struct Drain {
     /// Pods to be evicted.
-    pub(super) evict: Vec<Key>,
+    pub(crate) evict: Vec<Key>,
     /// Pods to be deleted within this many seconds, because the deadline leaves no more.
-    pub(super) delete: Vec<(Key, i64)>,
+    pub(crate) delete: Vec<(Key, i64)>,
     /// How many pods are still waited for.
-    pub(super) waiting: usize,
+    pub(crate) waiting: usize,
     /// When the next pod must be deleted because of the deadline.
-    pub(super) next: Option<Timestamp>,
+    pub(crate) next: Option<Timestamp>,
 }
 
 /// Decides about the pods of one node.
-pub(super) fn drain<'a>(
+pub(crate) fn drain<'a>(
     pods: impl IntoIterator<Item = (&'a Key, &'a ObservedPod)>,
     deadline: Option<Timestamp>,
     protected: impl Fn(&ObservedPod) -> bool,

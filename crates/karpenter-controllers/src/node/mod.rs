@@ -1,6 +1,9 @@
 //! The end of a node: pods leave, volumes leave, the machine stops, the object goes.
 
 mod drain;
+mod evictions;
 mod termination;
 
+pub(crate) use drain::drain;
+pub(crate) use evictions::Evictions;
 pub(crate) use termination::Termination;

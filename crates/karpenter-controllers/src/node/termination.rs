@@ -19,6 +19,7 @@ use karpenter_runtime::{
 };
 
 use super::drain::{Drain, drain, stays};
+use super::evictions::Evictions;
 use crate::cloud::{CloudReply, CloudRequest};
 use crate::events::{EventType, Events};
 use crate::fence::fenced;
@@ -31,9 +32,6 @@ use crate::state::{Shared, node_provider_id};
 const POLL: Duration = Duration::from_secs(1);
 /// A pod bound just before the fence went up may not be seen yet.
 const SHORTEST_DRAIN: SignedDuration = SignedDuration::from_secs(5);
-/// Waits between attempts to evict one pod: doubled each time.
-const FIRST_RETRY: SignedDuration = SignedDuration::from_millis(100);
-const LONGEST_RETRY: SignedDuration = SignedDuration::from_secs(10);
 
 /// The controller of leaving nodes.
 pub(crate) struct Termination {
@@ -41,21 +39,20 @@ pub(crate) struct Termination {
     classes: &'static [NodeClassKind],
     /// What the provider last said, by node UID.
     stopping: BTreeMap<String, Stopping>,
-    /// When a pod may be asked again to leave, by its key: one refusal, or one acceptance that is not seen yet.
-    asked: BTreeMap<Key, Attempt>,
+    asked: Evictions,
     events: Events,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Attempt {
-    attempts: u32,
-    next: Timestamp,
 }
 
 impl Termination {
     /// A controller of the nodes whose NodeClass is one of `classes`.
     pub(crate) fn new(state: Shared, classes: &'static [NodeClassKind]) -> Self {
-        Self { state, classes, stopping: BTreeMap::new(), asked: BTreeMap::new(), events: Events::default() }
+        Self {
+            state,
+            classes,
+            stopping: BTreeMap::new(),
+            asked: Evictions::default(),
+            events: Events::default(),
+        }
     }
 
     fn claim(&self, node: &Node, caches: &Caches) -> Option<Arc<NodeClaim>> {
@@ -130,28 +127,11 @@ impl Termination {
     fn ask_to_leave(&mut self, node: &Node, found: &Drain, view: &View<'_>) -> Outcome<CloudRequest> {
         let mut writes = Vec::new();
         for (key, seconds) in &found.delete {
-            if self.may_ask(key, view.now) {
+            if self.asked.may_ask(key, view.now) {
                 writes.push(Write::delete::<Pod>(key).grace(*seconds).tolerating(404));
             }
         }
-        for key in &found.evict {
-            if self.may_ask(key, view.now) {
-                let uid = view
-                    .caches
-                    .of::<ObservedPod>()
-                    .get(key)
-                    .map(|pod| pod.uid().to_owned())
-                    .unwrap_or_default();
-                writes.push(
-                    Write::evict(key)
-                        .if_uid(&uid)
-                        .tolerating(404)
-                        .tolerating(409)
-                        .tolerating(429)
-                        .tolerating(500),
-                );
-            }
-        }
+        writes.extend(self.asked.ask(&found.evict, view));
         let message = format!("Failed to drain node, {} pods are waiting to be evicted", found.waiting);
         let event = (found.waiting > 0)
             .then(|| {
@@ -165,24 +145,10 @@ impl Termination {
                 )
             })
             .flatten();
-        let soonest =
-            [self.asked.values().map(|attempt| attempt.next).min(), found.next].into_iter().flatten().min();
+        let soonest = [self.asked.next(), found.next].into_iter().flatten().min();
         let wait =
             soonest.and_then(|next| Duration::try_from(next.duration_since(view.now)).ok()).unwrap_or(POLL);
         Outcome::after(wait.clamp(Duration::from_millis(50), POLL)).then_all(writes).then_all(event)
-    }
-
-    /// Notes an attempt, unless the last one is too young.
-    fn may_ask(&mut self, key: &Key, now: Timestamp) -> bool {
-        let attempts = match self.asked.get(key) {
-            Some(attempt) if now < attempt.next => return false,
-            Some(attempt) => attempt.attempts,
-            None => 0,
-        };
-        let wait = (FIRST_RETRY * 2i32.saturating_pow(attempts.min(10))).min(LONGEST_RETRY);
-        let next = now.saturating_add(wait).unwrap_or(Timestamp::MAX);
-        self.asked.insert(key.clone(), Attempt { attempts: attempts + 1, next });
-        true
     }
 
     /// Waits for volumes that are still attached, except those of pods that stay.
@@ -301,7 +267,7 @@ impl Controller for Termination {
             wake_if_leaving(change.key().name());
         } else if let Some(delta) = change.of::<ObservedPod>() {
             if delta.new.is_none_or(|pod| pod.deletion.is_some()) {
-                self.asked.remove(change.key());
+                self.asked.forget(change.key());
             }
             if let Some(node) = &delta.latest().node {
                 wake_if_leaving(node);
@@ -332,7 +298,7 @@ impl Controller for Termination {
                 tracing::warn!("the machine of node {key} cannot be reached: {error}");
                 false
             }
-            CloudReply::Launched(_) | CloudReply::Listed(_) | CloudReply::Warned(_) => return,
+            _ => return,
         };
         self.stopping.insert(uid(node).to_owned(), Stopping { gone, at: view.now });
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use karpenter_api::condition::nodeclaim::{
-    INITIALIZED, KNOWN_EPHEMERAL_TAINTS_EXIST, NODE_NOT_FOUND, NODE_NOT_READY, RESOURCE_NOT_REGISTERED,
-    STARTUP_TAINTS_EXIST,
+    INITIALIZED, KNOWN_EPHEMERAL_TAINTS_EXIST, NODE_NOT_FOUND, NODE_NOT_READY, REBOOTING,
+    RESOURCE_NOT_REGISTERED, STARTUP_TAINTS_EXIST,
 };
 use karpenter_api::labels::INITIALIZED as INITIALIZED_LABEL;
 use karpenter_api::{NodeClaim, taints};
@@ -18,7 +18,8 @@ use crate::patches::difference;
 
 /// Brings initialization a step further: returns the write to the node that is still missing, or says in the claim how far it is.
 pub(super) fn step(claim: &mut NodeClaim, nodes: &[Arc<Node>], now: Timestamp) -> Option<Write> {
-    if condition(claim, INITIALIZED).is_some_and(is_true) || !is_registered(claim) {
+    let restarting = condition(claim, REBOOTING).is_some_and(is_true);
+    if restarting || condition(claim, INITIALIZED).is_some_and(is_true) || !is_registered(claim) {
         return None;
     }
     let [node] = nodes else {

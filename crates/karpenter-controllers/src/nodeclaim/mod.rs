@@ -14,6 +14,7 @@ mod garbage;
 mod initialization;
 mod launch;
 mod liveness;
+mod reboot;
 mod registration;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,7 @@ pub(crate) use finalization::Stopping;
 pub(crate) use garbage::GarbageCollection;
 pub(crate) use initialization::is_ready;
 use launch::Launches;
+pub(crate) use reboot::{Reboots, tighten};
 
 use crate::cloud::{CloudReply, CloudRequest};
 use crate::conditions::Conditions;
@@ -298,7 +300,7 @@ impl Controller for Lifecycle {
                 let gone = result == Ok(Termination::Gone);
                 self.stopping.insert(uid(claim).to_owned(), Stopping { gone, at: view.now });
             }
-            CloudReply::Found(_) | CloudReply::Listed(_) | CloudReply::Warned(_) => {}
+            _ => {}
         }
     }
 

@@ -9,5 +9,6 @@ mod observations;
 #[path = "../observer/mod.rs"]
 mod observer;
 mod provider;
+mod repair;
 mod static_capacity;
 mod world;

@@ -18,6 +18,8 @@ pub(crate) struct Said {
     pub(crate) drift: Mutex<Option<String>>,
     /// Instance types that are no longer sold.
     pub(crate) withdrawn: Mutex<Vec<String>>,
+    /// Why machines cannot be restarted.
+    pub(crate) no_reboot: Mutex<Option<RebootError>>,
 }
 
 /// See the head of the file.
@@ -75,7 +77,10 @@ impl Provider for Double {
         claim: Arc<NodeClaim>,
         operation: String,
     ) -> BoxFuture<'static, Result<(), RebootError>> {
-        self.kwok.reboot(claim, operation)
+        match self.said.no_reboot.lock().unwrap().clone() {
+            Some(error) => async move { Err(error) }.boxed(),
+            None => self.kwok.reboot(claim, operation),
+        }
     }
 
     fn repair_policies(&self) -> Vec<RepairPolicy> {

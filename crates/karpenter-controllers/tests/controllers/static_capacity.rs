@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::disruption::claim_of;
 use crate::world::{World, condition, pass};
 
-fn with_gates(gates: &'static [FeatureGate]) -> impl FnOnce(Karpenter) -> Karpenter {
+pub(crate) fn with_gates(gates: &'static [FeatureGate]) -> impl FnOnce(Karpenter) -> Karpenter {
     move |karpenter| {
         let mut on = FeatureGates::default();
         gates.iter().for_each(|gate| on.set(*gate, true));
@@ -29,12 +29,12 @@ async fn fixed(spec: Value, gates: &'static [FeatureGate]) -> (World, tokio::tas
     (world, running)
 }
 
-async fn claims(world: &World) -> Vec<String> {
+pub(crate) async fn claims(world: &World) -> Vec<String> {
     world.list_claims().await.into_iter().filter_map(|claim| claim.metadata.name).collect()
 }
 
 /// Kubelets do their work while time passes.
-async fn live(world: &World, seconds: u64) {
+pub(crate) async fn live(world: &World, seconds: u64) {
     for _ in 0..seconds / 5 {
         world.make_new_nodes_ready().await;
         pass(5).await;

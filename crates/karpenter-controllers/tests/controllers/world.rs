@@ -187,6 +187,20 @@ impl World {
         self.nodes().patch(node, &PatchParams::default(), &taints).await.unwrap();
     }
 
+    /// A node that is ready and has another condition as well.
+    pub(crate) async fn set_condition(&self, node: &str, type_: &str, status: &str) {
+        let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "Test", "lastTransitionTime": self.environment.now().to_string()});
+        let ready = (type_ != "Ready").then(|| condition("Ready", "True"));
+        let conditions: Vec<Value> = ready.into_iter().chain([condition(type_, status)]).collect();
+        let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
+        self.nodes().patch_status(node, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub(crate) async fn annotate_node(&self, node: &str, key: &str, value: &str) {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {key: value}}}));
+        self.nodes().patch(node, &PatchParams::default(), &patch).await.unwrap();
+    }
+
     pub(crate) fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.client.clone(), "default")
     }

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 
 use super::Outlooks;
-use super::budget::ConsolidationPolicy;
+use super::budget::{Allowance, ConsolidationPolicy, DisruptionReason, allowances_of};
 use super::outlook::Outlook;
 use super::plan::DisruptionOptions;
+use super::repair::{self, Broken, RepairNeed};
 use crate::catalog::{CAPACITY_TYPE, Catalog, INSTANCE_TYPE, InstanceType, SPOT, ZONE};
 use crate::cluster::{
     ClusterSnapshot, DisruptionBudget, Labels, MachineState, Node, NodePool, NodeStage, Pod, PodOwner,
@@ -72,6 +73,10 @@ pub(crate) struct Candidates<'a> {
     /// Nodes that may be disrupted, those that save most per disturbance first.
     pub(crate) all: Vec<Candidate<'a>>,
     pub(crate) outlooks: Outlooks,
+    /// Broken nodes that may be repaired.
+    pub(crate) broken: Vec<Broken<'a>>,
+    /// Why other broken nodes are not repaired.
+    pub(crate) unrepaired: Outlooks,
     /// Drifted nodes of static pools that may be disrupted.
     pub(crate) static_drifted: Vec<&'a Arc<Node>>,
     /// Cost per hour and cost of disturbance of whole pools.
@@ -98,8 +103,20 @@ impl<'a> Candidates<'a> {
         let mut screen = Screen { snapshot, options, now, pools, types, covering: FxHashMap::default() };
         let mut all: Vec<Candidate<'a>> = Vec::new();
         let mut static_drifted = Vec::new();
+        let (mut broken, mut unrepaired) = (Vec::new(), Outlooks::new());
+        let repair_allowances = screen.repair_allowances();
         let mut outlooks = Outlooks::new();
         for node in &snapshot.nodes {
+            if let Some(need) = options.repairs.due.get(&node.name) {
+                match screen.broken(node, need, &repair_allowances) {
+                    Ok(found) => {
+                        broken.push(found);
+                        outlooks.insert(node.name.clone(), Outlook::NotAsked);
+                        continue;
+                    }
+                    Err(outlook) => drop(unrepaired.insert(node.name.clone(), outlook)),
+                }
+            }
             if options.static_pools.iter().any(|own| node.node_pool.as_ref() == Some(&own.pool.name)) {
                 let refusal = screen.static_refusal(node);
                 let outlook = refusal.unwrap_or_else(|| {
@@ -122,7 +139,7 @@ impl<'a> Candidates<'a> {
         }
         all.sort_by(|a, b| b.ratio().total_cmp(&a.ratio()).then_with(|| a.node.name.cmp(&b.node.name)));
         let totals = totals(snapshot, &all, options);
-        Self { all, outlooks, static_drifted, totals }
+        Self { all, outlooks, broken, unrepaired, static_drifted, totals }
     }
 }
 
@@ -176,6 +193,54 @@ impl<'a> Screen<'a> {
         self.now.duration_since(quiet_since(node))
     }
 
+    /// What budgets leave for repairs, in every pool.
+    fn repair_allowances(&self) -> BTreeMap<Arc<str>, Allowance> {
+        if self.options.repairs.due.is_empty() {
+            return BTreeMap::new();
+        }
+        let fixed = self.options.static_pools.iter().map(|own| &own.pool);
+        let pools = self.snapshot.node_pools.iter().chain(fixed);
+        allowances_of(pools, &self.snapshot.nodes, DisruptionReason::Unhealthy, self.now)
+    }
+
+    /// A broken node, unless something puts its repair off. Neither the node's `do-not-disrupt` does, nor what protects its pods if their drain is bounded.
+    fn broken(
+        &mut self,
+        node: &'a Arc<Node>,
+        need: &'a RepairNeed,
+        allowances: &BTreeMap<Arc<str>, Allowance>,
+    ) -> Result<Broken<'a>, Outlook> {
+        let Some(name) = &node.node_pool else { return Err(Outlook::NotManaged) };
+        if self.options.disrupting.contains(&node.name) || node.deleting {
+            return Err(Outlook::Leaving);
+        }
+        if node.life.machine == MachineState::Rebooting {
+            return Err(Outlook::Rebooting);
+        }
+        if node.stage == NodeStage::Launched {
+            return Err(Outlook::NotInitialized);
+        }
+        if node.stage == NodeStage::Initialized && self.options.nominated.contains(&node.name) {
+            return Err(Outlook::Nominated);
+        }
+        let static_pool = self.options.static_pools.iter().find(|own| own.pool.name == *name);
+        if static_pool.is_none() {
+            self.known_pool(name)?;
+        }
+        if need.vetoed {
+            return Err(Outlook::DoNotRepair);
+        }
+        if need.bound.is_none()
+            && let Some(refusal) = node.pods.iter().find_map(|pod| self.refusal(pod))
+        {
+            return Err(refusal);
+        }
+        match repair::postponed(node, &self.snapshot.nodes, self.options, allowances) {
+            Some(outlook) => Err(outlook),
+            None => Ok(Broken::new(node, need, static_pool, self.now)),
+        }
+    }
+
     /// Why a node of a static pool is not replaced: only drift does that.
     fn static_refusal(&mut self, node: &Node) -> Option<Outlook> {
         if let Err(outlook) = self.is_free(node) {
@@ -194,6 +259,10 @@ impl<'a> Screen<'a> {
     fn pool_of(&self, node: &Node) -> Result<&'a Arc<NodePool>, Outlook> {
         self.is_free(node)?;
         let Some(name) = &node.node_pool else { return Err(Outlook::NotManaged) };
+        self.known_pool(name)
+    }
+
+    fn known_pool(&self, name: &Arc<str>) -> Result<&'a Arc<NodePool>, Outlook> {
         let unknown = || Outlook::UnknownNodePool { node_pool: name.clone() };
         let pool = self.pools.get(&**name).copied().ok_or_else(unknown)?;
         if self.types[&**name].is_empty() { Err(unknown()) } else { Ok(pool) }

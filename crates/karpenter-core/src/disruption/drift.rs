@@ -38,6 +38,11 @@ pub(crate) fn plan(field: &Field<'_>, outlooks: &mut Outlooks) -> Option<Disrupt
 /// Whether every pod of the node finds a place.
 fn gone(field: &Field<'_>, trial: &mut Trial<'_, '_>, number: usize) -> bool {
     field.remove(trial, number);
+    placed_anyhow(trial)
+}
+
+/// Whether the pods that wait find places one way or another, whatever that costs.
+pub(crate) fn placed_anyhow(trial: &mut Trial<'_, '_>) -> bool {
     let removed = trial.point();
     for way in [Way::Existing, Way::LeastIncrease, Way::FewestPods] {
         trial.return_to(&removed);

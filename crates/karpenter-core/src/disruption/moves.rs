@@ -194,6 +194,7 @@ impl<'f> Field<'f> {
             replacements: draft.placed.claims,
             template_replacements: Vec::new(),
             existing: draft.placed.existing,
+            repair: None,
             source_cost: self.source(&draft.nodes),
             savings: draft.savings,
         }

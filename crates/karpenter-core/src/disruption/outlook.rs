@@ -37,6 +37,15 @@ pub enum Outlook {
         /// The pool it names.
         node_pool: Arc<str>,
     },
+    /// It is broken, and its own annotation forbids repair.
+    DoNotRepair,
+    /// It is broken, but so much of its NodePool is that nothing is repaired.
+    RepairsStopped {
+        /// Broken nodes of the pool.
+        unhealthy: u32,
+        /// All nodes of the pool.
+        nodes: u32,
+    },
     /// Its NodePool has a fixed number of nodes, and it is what the pool asks for.
     Static,
     /// Its NodePool has more nodes than it should; that is seen to first.
@@ -142,29 +151,50 @@ pub(crate) fn over_budget(reason: DisruptionReason, allowance: Option<Allowance>
     }
 }
 
+impl Outlook {
+    /// What is said of the outlooks that need no names and numbers.
+    fn phrase(&self) -> &'static str {
+        match self {
+            Self::NotManaged => "is not managed by Karpenter",
+            Self::NotInitialized => "is not initialised yet",
+            Self::Rebooting => "is being rebooted",
+            Self::Leaving => "is already being removed",
+            Self::Nominated => "is about to get pods",
+            Self::HoldsBuffer => "keeps room for a CapacityBuffer",
+            Self::DoNotDisrupt => "carries the annotation karpenter.sh/do-not-disrupt",
+            Self::DoNotRepair => "is broken and carries the annotation karpenter.sh/do-not-repair",
+            Self::Static => {
+                "belongs to a NodePool with a fixed number of nodes and is what that pool asks for"
+            }
+            Self::ScalingDown => "waits until its NodePool is down to its replicas",
+            Self::AtNodeLimit => {
+                "cannot be replaced: its NodePool is at limits.nodes; raise the limit, or switch on TerminateFirstDrift or TerminateFirstRepair"
+            }
+            Self::ConsolidationOff => "belongs to a NodePool with consolidateAfter: Never",
+            Self::NotEmpty => "is not empty, and its NodePool consolidates WhenEmpty only",
+            Self::NoPlace { pod: None } => "runs pods that would find no other place",
+            Self::MinValues => "has cheaper alternatives, but too few for its NodePool's minValues",
+            Self::SpotToSpotOff => {
+                "is a spot node; replacing it by a spot node needs SpotToSpotConsolidation"
+            }
+            _ => "was looked at by none of the methods",
+        }
+    }
+}
+
 impl fmt::Display for Outlook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Planned { method } => write!(f, "is to be disrupted by {method:?}"),
-            Self::NotManaged => f.write_str("is not managed by Karpenter"),
-            Self::NotInitialized => f.write_str("is not initialised yet"),
-            Self::Rebooting => f.write_str("is being rebooted"),
-            Self::Leaving => f.write_str("is already being removed"),
-            Self::Nominated => f.write_str("is about to get pods"),
-            Self::HoldsBuffer => f.write_str("keeps room for a CapacityBuffer"),
-            Self::DoNotDisrupt => f.write_str("carries the annotation karpenter.sh/do-not-disrupt"),
             Self::UnknownNodePool { node_pool } => {
                 write!(
                     f,
                     "belongs to NodePool {node_pool}, which is missing, static or without instance types"
                 )
             }
-            Self::Static => {
-                f.write_str("belongs to a NodePool with a fixed number of nodes and is what that pool asks for")
-            }
-            Self::ScalingDown => f.write_str("waits until its NodePool is down to its replicas"),
-            Self::AtNodeLimit => f.write_str(
-                "cannot be replaced: its NodePool is at limits.nodes; raise the limit, or switch on TerminateFirstDrift",
+            Self::RepairsStopped { unhealthy, nodes } => write!(
+                f,
+                "is not repaired: {unhealthy} of {nodes} nodes of its NodePool are broken, which points to another cause"
             ),
             Self::PodDoNotDisrupt { pod } => {
                 write!(f, "runs pod {pod}, which carries karpenter.sh/do-not-disrupt")
@@ -177,8 +207,6 @@ impl fmt::Display for Outlook {
                 "runs pod {pod}, which cannot be evicted because several PodDisruptionBudgets cover it: {}",
                 budgets.join(", ")
             ),
-            Self::ConsolidationOff => f.write_str("belongs to a NodePool with consolidateAfter: Never"),
-            Self::NotEmpty => f.write_str("is not empty, and its NodePool consolidates WhenEmpty only"),
             Self::TooYoung { until } => {
                 write!(f, "saw pods come or go recently; consolidateAfter ends at {until}")
             }
@@ -191,16 +219,9 @@ impl fmt::Display for Outlook {
                 opens.iter().try_for_each(|opens| write!(f, "; the budget in force ends at {opens}"))
             }
             Self::NoPlace { pod: Some(pod) } => write!(f, "runs pod {pod}, which would find no other place"),
-            Self::NoPlace { pod: None } => f.write_str("runs pods that would find no other place"),
             Self::SeveralNewNodes { nodes } => write!(f, "cannot go without {nodes} new nodes"),
             Self::NoCheaper { price } => {
                 write!(f, "costs {price} per hour, and nothing that carries its pods is surely cheaper")
-            }
-            Self::MinValues => {
-                f.write_str("has cheaper alternatives, but too few for its NodePool's minValues")
-            }
-            Self::SpotToSpotOff => {
-                f.write_str("is a spot node; replacing it by a spot node needs SpotToSpotConsolidation")
             }
             Self::TooFewSpotTypes { needed, found } => {
                 write!(f, "is a spot node with {found} cheaper instance types; {needed} are needed")
@@ -211,7 +232,7 @@ impl fmt::Display for Outlook {
             Self::Next { savings } => {
                 write!(f, "could go and save {savings} per hour; a better move comes first")
             }
-            Self::NotAsked => f.write_str("was looked at by none of the methods"),
+            plain => f.write_str(plain.phrase()),
         }
     }
 }

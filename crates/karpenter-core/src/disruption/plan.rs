@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::budget::DisruptionReason;
 use super::outlook::Outlook;
+use super::repair::{RepairNeed, Repairs};
 use super::static_pools::StaticPool;
 use crate::cluster::Pod;
 use crate::plan::{ClaimPlan, PodIndex, SolverOptions};
@@ -14,6 +15,8 @@ use crate::plan::{ClaimPlan, PodIndex, SolverOptions};
 /// A way of finding nodes that can go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum DisruptionMethod {
+    /// One broken node, replaced or restarted.
+    Repair,
     /// Nodes without pods that would have to move.
     Emptiness,
     /// Nodes of static NodePools that no longer match their pool, each with one made from the pool's template.
@@ -45,6 +48,8 @@ pub struct DisruptionOptions {
     pub nodes_per_command: usize,
     /// NodePools with a fixed number of nodes; they are not among those of the snapshot, which pods can make grow.
     pub static_pools: Vec<StaticPool>,
+    /// What is known of broken nodes.
+    pub repairs: Repairs,
     /// Whether a drifted node may go before its replacement where both cannot exist at once.
     pub terminate_first_drift: bool,
 }
@@ -66,6 +71,7 @@ impl Default for DisruptionOptions {
             pool_costs: BTreeMap::new(),
             nodes_per_command: 100,
             static_pools: Vec::new(),
+            repairs: Repairs::default(),
             terminate_first_drift: false,
         }
     }
@@ -97,6 +103,8 @@ pub struct DisruptionCommand {
     pub template_replacements: Vec<Arc<str>>,
     /// Nodes that stay and the pods they get, by name.
     pub existing: Vec<(Arc<str>, Vec<PodIndex>)>,
+    /// How a broken node is repaired.
+    pub repair: Option<RepairNeed>,
     /// What the nodes cost per hour.
     pub source_cost: f64,
     /// What is saved per hour, the replacements at their cheapest.

@@ -76,6 +76,7 @@ fn command(node: &Arc<Node>, pool: &Arc<str>, replaced: bool) -> DisruptionComma
         replacements: Vec::new(),
         template_replacements: if replaced { vec![pool.clone()] } else { Vec::new() },
         existing: Vec::new(),
+        repair: None,
         source_cost: 0.0,
         savings: 0.0,
     }
