@@ -185,18 +185,19 @@ impl Columns {
     }
 
     fn add_offerings(&mut self, groups: &[Vec<usize>], labels: &LabelTable) {
-        let mut by_content: FxHashMap<(RequirementSet, Option<Arc<str>>), usize> = FxHashMap::default();
+        let types = self.types.clone();
+        let mut by_content: FxHashMap<(&RequirementSet, Option<&Arc<str>>), usize> = FxHashMap::default();
         let count = self.len();
         for (column, group) in groups.iter().enumerate() {
-            let instance_type = self.types[self.type_of[column] as usize].clone();
+            let instance_type = &types[self.type_of[column] as usize];
             for offering in group.iter().map(|number| &instance_type.offerings[*number]) {
-                let reservation = offering.reservation.as_ref().map(|reservation| reservation.id.clone());
-                let content = (offering.requirements.clone(), reservation);
+                let reservation = offering.reservation.as_ref().map(|reservation| &reservation.id);
+                let content = (&offering.requirements, reservation);
                 let class = *by_content.entry(content).or_insert_with_key(|(requirements, reservation)| {
                     self.offerings.push(OfferingClass {
-                        requirements: requirements.clone(),
+                        requirements: (*requirements).clone(),
                         sets: labels.compile_all(requirements),
-                        reservation: reservation.clone(),
+                        reservation: reservation.cloned(),
                         available: Bits::none(count),
                         price: vec![f64::INFINITY; count],
                     });

@@ -315,7 +315,9 @@ fn label_table(
     }
     conditions.iter().for_each(|set| labels.add_keys(set));
     let offerings = || types.iter().flat_map(|instance_type| &instance_type.offerings);
-    let offered: BTreeSet<&RequirementSet> = offerings().map(|offering| &offering.requirements).collect();
+    // Thousands of offerings have a handful of distinct conditions: those are found first and put in order afterwards.
+    let distinct: FxHashSet<&RequirementSet> = offerings().map(|offering| &offering.requirements).collect();
+    let offered: BTreeSet<&RequirementSet> = distinct.into_iter().collect();
     offered.iter().for_each(|set| labels.add_keys(set));
     conditions.iter().chain(offered.iter().copied()).for_each(|set| labels.add_values(set));
     types.iter().for_each(|instance_type| labels.add_values(&instance_type.requirements));
