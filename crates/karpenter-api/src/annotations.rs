@@ -36,8 +36,21 @@ pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
 /// Namespace of the CapacityBuffer a fake pod stands for.
 pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
 
+/// On a NodePool, ours alone: `true` stops all voluntary disruption of its nodes.
+pub const DISRUPTION_PAUSED: &str = "disruption.karpenter.sh/paused";
+/// On a NodePool, ours alone: what consolidation must save at least, in percent of what the nodes cost (`10%`) or per hour (`0.05`).
+pub const MINIMUM_SAVING: &str = "disruption.karpenter.sh/minimum-saving";
+/// On a NodePool, ours alone: a Go duration for which a pod is not moved by consolidation after it was created.
+pub const POD_RESIDENCY: &str = "disruption.karpenter.sh/pod-residency";
+/// On a NodePool, ours alone: how much of the pool may be broken before repairs stop, in percent (`40%`).
+pub const UNHEALTHY_TOLERATED: &str = "disruption.karpenter.sh/unhealthy-tolerated";
+
 /// Every annotation of Karpenter's own domain.
 pub const ALL: &[&str] = &[
+    DISRUPTION_PAUSED,
+    MINIMUM_SAVING,
+    POD_RESIDENCY,
+    UNHEALTHY_TOLERATED,
     DO_NOT_DISRUPT,
     DO_NOT_REPAIR,
     DISRUPTION_COST,

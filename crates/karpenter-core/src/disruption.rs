@@ -10,6 +10,7 @@ mod balanced;
 mod budget;
 mod candidate;
 mod drift;
+mod foresight;
 mod moves;
 mod multi;
 mod outlook;
@@ -20,8 +21,8 @@ mod single;
 mod static_pools;
 
 pub use budget::{
-    Allowance, Budget, BudgetNodes, BudgetWindow, ConsolidationPolicy, DisruptionReason, PoolDisruption,
-    allowances,
+    Allowance, Budget, BudgetNodes, BudgetWindow, ConsolidationPolicy, DisruptionReason, MinimumSaving,
+    PoolDisruption, allowances,
 };
 pub use outlook::Outlook;
 pub use plan::{DisruptionCommand, DisruptionMethod, DisruptionOptions, DisruptionPlan, NodeOutlook};
@@ -65,6 +66,7 @@ pub fn plan_disruption(
         stage: &stage,
         options,
         snapshot,
+        catalog,
         now,
         consolidation: OnceCell::new(),
     };
@@ -88,6 +90,7 @@ struct Planner<'a> {
     stage: &'a Stage<'a>,
     options: &'a DisruptionOptions,
     snapshot: &'a ClusterSnapshot,
+    catalog: &'a Catalog,
     now: Timestamp,
     /// The ground both methods of consolidation are tried on.
     consolidation: OnceCell<Field<'a>>,
@@ -105,10 +108,20 @@ impl<'a> Planner<'a> {
             }
             DisruptionMethod::Emptiness => self.emptiness(outlooks),
             DisruptionMethod::Drift => drift::plan(&self.field(DisruptionReason::Drifted, false), outlooks),
-            DisruptionMethod::MultiNodeConsolidation => multi::plan(self.consolidation()),
+            DisruptionMethod::MultiNodeConsolidation => {
+                multi::plan(self.consolidation()).map(|command| self.foreseen(command))
+            }
             DisruptionMethod::SingleNodeConsolidation => single::plan(self.consolidation(), outlooks),
         };
         found.into_iter().collect()
+    }
+
+    /// The move, or a larger one where its own result would be moved again.
+    fn foreseen(&self, command: DisruptionCommand) -> DisruptionCommand {
+        if !self.options.foresight {
+            return command;
+        }
+        foresight::foreseen(self.consolidation(), (self.snapshot, self.catalog), command, self.now)
     }
 
     fn static_drift(&self, outlooks: &mut Outlooks) -> Vec<DisruptionCommand> {

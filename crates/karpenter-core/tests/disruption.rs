@@ -12,8 +12,8 @@ use karpenter_core::cluster::{
     PodSpec,
 };
 use karpenter_core::disruption::{
-    Budget, BudgetNodes, DisruptionMethod, Outlook, PoolDisruption, RepairKind, RepairNeed, StaticPool,
-    scale_down_order,
+    Budget, BudgetNodes, DisruptionMethod, MinimumSaving, Outlook, PoolDisruption, RepairKind, RepairNeed,
+    StaticPool, scale_down_order,
 };
 use karpenter_core::requirements::{RequirementSet, ValueSet};
 use karpenter_core::{DisruptionOptions, DisruptionPlan, plan_disruption};
@@ -27,8 +27,8 @@ fn cores(count: i64) -> ResourceList {
     [(CPU, Quantity::from_units(count)), (PODS, Quantity::from_units(20))].into_iter().collect()
 }
 
-/// A machine with so many cores that costs as much, on demand in zone a.
-fn instance_type(count: i64) -> Arc<InstanceType> {
+/// A machine with so many cores at this price, on demand in zone a.
+fn instance_type(count: i64, price: f64) -> Arc<InstanceType> {
     let name: Arc<str> = format!("m{count}").into();
     let mut requirements = RequirementSet::default();
     requirements.add(INSTANCE_TYPE.into(), &ValueSet::only([name.clone()]));
@@ -43,7 +43,7 @@ fn instance_type(count: i64) -> Arc<InstanceType> {
         requirements,
         offerings: vec![Offering {
             requirements: place,
-            price: count as f64,
+            price,
             available: true,
             reservation: None,
             capacity_override: None,
@@ -103,8 +103,30 @@ pub(crate) fn node(name: &str, count: i64, pods: &[i64]) -> Node {
 }
 
 pub(crate) fn planned(nodes: Vec<Node>, options: &DisruptionOptions) -> DisruptionPlan {
-    let disruption =
-        PoolDisruption { consolidate_after: Some(SignedDuration::ZERO), ..PoolDisruption::default() };
+    planned_in(PoolDisruption::default(), nodes, options)
+}
+
+/// A plan where a machine with so many cores costs what `price` says.
+pub(crate) fn planned_at(
+    price: fn(i64) -> f64,
+    nodes: Vec<Node>,
+    options: &DisruptionOptions,
+) -> DisruptionPlan {
+    planned_from(PoolDisruption::default(), price, nodes, options)
+}
+
+/// A plan for a pool that is consolidated at once and otherwise disrupted as said.
+fn planned_in(disruption: PoolDisruption, nodes: Vec<Node>, options: &DisruptionOptions) -> DisruptionPlan {
+    planned_from(disruption, |cores| cores as f64, nodes, options)
+}
+
+fn planned_from(
+    disruption: PoolDisruption,
+    price: fn(i64) -> f64,
+    nodes: Vec<Node>,
+    options: &DisruptionOptions,
+) -> DisruptionPlan {
+    let disruption = PoolDisruption { consolidate_after: Some(SignedDuration::ZERO), ..disruption };
     let labels = [(Arc::from(NODE_POOL), Arc::from("pool"))].into();
     let pool = NodePool { name: "pool".into(), labels, disruption, ..NodePool::default() };
     let well_known = [ZONE, CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, HOSTNAME].map(Arc::from).into();
@@ -114,7 +136,7 @@ pub(crate) fn planned(nodes: Vec<Node>, options: &DisruptionOptions) -> Disrupti
         label_rules: Arc::new(LabelRules { well_known, ..LabelRules::default() }),
         ..ClusterSnapshot::default()
     };
-    let types: Vec<_> = [1, 2, 4, 8, 16].map(instance_type).into();
+    let types: Vec<_> = [1, 2, 4, 8, 16].map(|cores| instance_type(cores, price(cores))).into();
     plan_disruption(&snapshot, &Catalog::shared(["pool".into()], types.into()), options, now())
 }
 
@@ -364,4 +386,42 @@ fn who_may_hold_a_repair_up_and_who_may_not() {
     young[1].stage = NodeStage::Registered;
     let plan = planned(young, &repairing(&[("n1", need(1.0))]));
     assert!(command(&plan, DisruptionMethod::Repair).is_some(), "a node that never came up is repaired too");
+}
+
+#[test]
+fn a_pool_may_ask_for_a_minimum_saving() {
+    // A node of 8 with a pod of 3 could be one of 4: that saves 4, half of what it costs.
+    let plan = |minimum: &str| {
+        let disruption =
+            PoolDisruption { minimum_saving: MinimumSaving::parse(minimum), ..PoolDisruption::default() };
+        planned_in(disruption, vec![node("a", 8, &[3])], &DisruptionOptions::default())
+    };
+    for enough in ["50%", "4"] {
+        assert_eq!(plan(enough).commands.len(), 1, "{enough}");
+    }
+    for too_much in ["51%", "4.1"] {
+        let plan = plan(too_much);
+        assert!(plan.commands.is_empty(), "{too_much}");
+        let stays = outlook(&plan, "a");
+        assert!(matches!(stays, Outlook::SavingTooSmall { .. }), "{stays:?}");
+    }
+}
+
+#[test]
+fn a_pool_may_let_new_pods_rest() {
+    let plan = |hours: i64| {
+        let mut quiet = node("a", 8, &[3]);
+        let mut resident = pod("resident", 3);
+        resident.created = "2026-01-01T11:00:00Z".parse().expect("an instant");
+        quiet.pods = vec![Arc::new(resident)];
+        let residency = Some(SignedDuration::from_hours(hours));
+        let disruption = PoolDisruption { pod_residency: residency, ..PoolDisruption::default() };
+        planned_in(disruption, vec![quiet, node("empty", 4, &[])], &DisruptionOptions::default())
+    };
+    assert!(command(&plan(1), DisruptionMethod::SingleNodeConsolidation).is_some(), "an hour has passed");
+    let resting = plan(2);
+    assert_eq!(command(&resting, DisruptionMethod::SingleNodeConsolidation), None);
+    assert_eq!(command(&resting, DisruptionMethod::Emptiness), Some((vec!["empty"], 0)), "nobody moves");
+    let until = "2026-01-01T13:00:00Z".parse().expect("an instant");
+    assert_eq!(*outlook(&resting, "a"), Outlook::PodResidency { pod: "default/resident".to_owned(), until });
 }

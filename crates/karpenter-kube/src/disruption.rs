@@ -16,6 +16,7 @@ pub fn pool_disruption(object: &Disruption) -> PoolDisruption {
             _ => ConsolidationPolicy::WhenEmptyOrUnderutilized,
         },
         budgets: object.budgets.iter().flatten().map(budget).collect(),
+        ..PoolDisruption::default()
     }
 }
 

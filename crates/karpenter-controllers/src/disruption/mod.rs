@@ -18,13 +18,15 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED, REBOOTING};
 use karpenter_api::options::{FeatureGate, FeatureGates};
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
-use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod, Outlook, RepairKind, RepairNeed};
+use karpenter_core::disruption::{
+    DisruptionCommand, DisruptionMethod, DisruptionReason, Outlook, RepairKind, RepairNeed,
+};
 use karpenter_provider::RepairPolicies;
 use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches, Write};
 
 use command::{Command, Progress, consolidation_type};
 pub(crate) use plan::{MovePlanner, MoveReply, MoveRequest};
-use repairs::{History, RebootDecision};
+use repairs::{History, RebootDecision, tolerated_percents};
 
 use crate::events::{EventType, Events};
 use crate::fence::unfenced;
@@ -219,6 +221,7 @@ impl Disruption {
             Some(policies) => repairs::repairs(policies, &state, &self.history, view.now),
             None => Default::default(),
         };
+        repairs.tolerated_percent = tolerated_percents(state.pools());
         repairs.terminate_first = self.gates.is_on(FeatureGate::TerminateFirstRepair);
         self.repair_due = due;
         let mut disrupting: BTreeSet<Arc<str>> =
@@ -452,7 +455,7 @@ fn opens(outlook: &Outlook, now: Timestamp) -> Option<Timestamp> {
     match outlook {
         // Nobody knows when the pods come that are expected.
         Outlook::Nominated => now.checked_add(SETTLING).ok(),
-        Outlook::TooYoung { until } => Some(*until),
+        Outlook::TooYoung { until } | Outlook::PodResidency { until, .. } => Some(*until),
         Outlook::Budget { opens, .. } => *opens,
         _ => None,
     }
@@ -466,10 +469,12 @@ fn event_reason(outlook: &Outlook) -> Option<&'static str> {
         | Outlook::PodDisruptionBudget { .. }
         | Outlook::SeveralPodDisruptionBudgets { .. }
         | Outlook::AtNodeLimit
+        | Outlook::Budget { reason: DisruptionReason::Drifted | DisruptionReason::Unhealthy, .. }
         | Outlook::DoNotRepair
         | Outlook::UnknownNodePool { .. } => Some("DisruptionBlocked"),
         Outlook::RepairsStopped { .. } => Some("NodeRepairBlocked"),
         Outlook::ConsolidationOff
+        | Outlook::Budget { reason: DisruptionReason::Empty | DisruptionReason::Underutilized, .. }
         | Outlook::NotEmpty
         | Outlook::UnknownPrice { .. }
         | Outlook::HoldsBuffer
@@ -479,6 +484,8 @@ fn event_reason(outlook: &Outlook) -> Option<&'static str> {
         | Outlook::MinValues
         | Outlook::SpotToSpotOff
         | Outlook::TooFewSpotTypes { .. }
+        | Outlook::PodResidency { .. }
+        | Outlook::SavingTooSmall { .. }
         | Outlook::NotWorthIt { .. } => Some("Unconsolidatable"),
         _ => None,
     }

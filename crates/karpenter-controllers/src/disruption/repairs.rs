@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::annotations::{DO_NOT_REPAIR, REBOOT_TERMINATION_GRACE_PERIOD};
+use karpenter_api::annotations::{DO_NOT_REPAIR, REBOOT_TERMINATION_GRACE_PERIOD, UNHEALTHY_TOLERATED};
 use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, REBOOT_REQUESTED, REBOOTING};
-use karpenter_api::{GoDuration, NodeClaim};
+use karpenter_api::{GoDuration, NodeClaim, NodePool};
 use karpenter_core::disruption::{RepairKind, RepairNeed, Repairs};
 use karpenter_provider::{ConditionSeen, RepairAction, RepairDue, RepairPolicies, RepairVerdict};
 use karpenter_runtime::{Key, View, Write};
@@ -151,4 +151,22 @@ impl RebootDecision {
         list.set(REBOOTING, "True", REBOOT_REQUESTED, &format!("rebooting for {}", self.need.cause));
         difference(&**claim, &new)
     }
+}
+
+/// How much of each pool may be broken, where the pool says so itself.
+pub(super) fn tolerated_percents<'p>(
+    pools: impl Iterator<Item = &'p Arc<NodePool>>,
+) -> BTreeMap<Arc<str>, u32> {
+    let said = |pool: &Arc<NodePool>| {
+        let written = pool.metadata.annotations.as_ref()?.get(UNHEALTHY_TOLERATED)?;
+        let percent = written.strip_suffix('%').and_then(|number| number.parse().ok());
+        let name = pool.metadata.name.as_deref()?;
+        if percent.is_none() {
+            tracing::warn!(
+                "NodePool {name}: {UNHEALTHY_TOLERATED} is {written:?}; write a percentage like \"40%\""
+            );
+        }
+        Some((Arc::from(name), percent?))
+    };
+    pools.filter_map(said).collect()
 }

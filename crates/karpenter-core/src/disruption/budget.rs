@@ -34,8 +34,37 @@ pub enum ConsolidationPolicy {
     Balanced,
 }
 
+/// What a move must save at least.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MinimumSaving {
+    /// In percent of what the nodes cost that go.
+    Percent(f64),
+    /// Per hour.
+    PerHour(f64),
+}
+
+impl MinimumSaving {
+    /// Reads `10%` or `0.05`; nothing else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let number =
+            |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+        match text.strip_suffix('%') {
+            Some(percent) => number(percent).map(Self::Percent),
+            None => number(text).map(Self::PerHour),
+        }
+    }
+
+    /// What nodes that cost `source` per hour must save.
+    pub(crate) fn of(self, source: f64) -> f64 {
+        match self {
+            Self::Percent(percent) => source * percent / 100.0,
+            Self::PerHour(price) => price,
+        }
+    }
+}
+
 /// How the nodes of a pool may be disrupted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolDisruption {
     /// How long a node must be free of pod changes before it may be consolidated; `None` means never.
     pub consolidate_after: Option<SignedDuration>,
@@ -43,6 +72,10 @@ pub struct PoolDisruption {
     pub policy: ConsolidationPolicy,
     /// How many nodes may be disrupted at once; without budgets any number.
     pub budgets: Vec<Budget>,
+    /// What consolidation must save at least; anything where nothing is said.
+    pub minimum_saving: Option<MinimumSaving>,
+    /// How long consolidation leaves a node alone on which a pod was created; `None` means it does not matter.
+    pub pod_residency: Option<SignedDuration>,
 }
 
 /// A bound on how many nodes of a pool may be disrupted at once.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rustc_hash::FxHashMap;
 
 use super::Outlooks;
@@ -185,7 +185,7 @@ impl<'a> Screen<'a> {
             quiet: pool.disruption.consolidate_after.is_some_and(|after| self.quiet_for(node) >= after),
             unconsolidatable: None,
         };
-        candidate.unconsolidatable = refusal.or_else(|| unconsolidatable(&candidate));
+        candidate.unconsolidatable = refusal.or_else(|| unconsolidatable(&candidate, self.now));
         Ok(candidate)
     }
 
@@ -325,7 +325,7 @@ impl<'a> Screen<'a> {
 }
 
 /// Why consolidation (and where it says so, emptiness) leaves a candidate alone.
-fn unconsolidatable(candidate: &Candidate<'_>) -> Option<Outlook> {
+fn unconsolidatable(candidate: &Candidate<'_>, now: Timestamp) -> Option<Outlook> {
     let settings = &candidate.pool.disruption;
     let Some(after) = settings.consolidate_after else { return Some(Outlook::ConsolidationOff) };
     if !candidate.quiet {
@@ -334,6 +334,9 @@ fn unconsolidatable(candidate: &Candidate<'_>) -> Option<Outlook> {
     }
     if candidate.is_empty() {
         return None;
+    }
+    if let Some(outlook) = settings.pod_residency.and_then(|residency| newcomer(candidate, residency, now)) {
+        return Some(outlook);
     }
     if settings.policy == ConsolidationPolicy::WhenEmpty {
         return Some(Outlook::NotEmpty);
@@ -346,6 +349,13 @@ fn unconsolidatable(candidate: &Candidate<'_>) -> Option<Outlook> {
         .into_iter()
         .find(|label| !candidate.node.labels.contains_key(*label))
         .and_then(missing)
+}
+
+/// The newest pod that is too new to be moved.
+fn newcomer(candidate: &Candidate<'_>, residency: SignedDuration, now: Timestamp) -> Option<Outlook> {
+    let newest = candidate.moving.iter().max_by_key(|pod| pod.created)?;
+    let until = newest.created.saturating_add(residency).unwrap_or(Timestamp::MAX);
+    (now < until).then(|| Outlook::PodResidency { pod: newest.key(), until })
 }
 
 /// Since when no pod has come to the node or left it.

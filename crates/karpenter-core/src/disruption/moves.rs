@@ -40,6 +40,11 @@ pub(crate) enum Failure {
     Refused(Refusal),
     /// A Balanced pool says no.
     NotWorthIt(f64),
+    /// A pool asks for a larger saving.
+    TooSmall {
+        savings: f64,
+        needed: f64,
+    },
 }
 
 impl Failure {
@@ -53,6 +58,7 @@ impl Failure {
             Self::Refused(Refusal::TooFewTypes(found)) => {
                 Outlook::TooFewSpotTypes { needed: SPOT_TYPES_MIN, found }
             }
+            Self::TooSmall { savings, needed } => Outlook::SavingTooSmall { savings, needed },
             Self::NotWorthIt(score) => Outlook::NotWorthIt { score, threshold: balanced::THRESHOLD },
         }
     }
@@ -110,8 +116,14 @@ impl<'f> Field<'f> {
         Ok(savings)
     }
 
-    /// Whether the Balanced pools among them agree.
+    /// Whether the pools of the nodes think the saving worth it: those with a minimum, and those that weigh it against the disturbance.
     pub(crate) fn worth_it(&self, nodes: &[usize], savings: f64) -> Result<(), Failure> {
+        let source = self.source(nodes);
+        let minimum = |number: &usize| self.candidate(*number).pool.disruption.minimum_saving;
+        let needed = nodes.iter().filter_map(minimum).map(|minimum| minimum.of(source)).fold(0.0, f64::max);
+        if savings < needed - TOLERANCE {
+            return Err(Failure::TooSmall { savings, needed });
+        }
         let candidates = nodes.iter().map(|number| self.candidate(*number));
         let score = balanced::score(candidates, savings, &self.found.totals);
         if score >= balanced::THRESHOLD { Ok(()) } else { Err(Failure::NotWorthIt(score)) }

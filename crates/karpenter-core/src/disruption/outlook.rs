@@ -80,6 +80,20 @@ pub enum Outlook {
         /// When it becomes eligible.
         until: Timestamp,
     },
+    /// A pod on it is so new that it is not moved yet, by the pool's own wish.
+    PodResidency {
+        /// The newest such pod.
+        pod: String,
+        /// When it may be moved.
+        until: Timestamp,
+    },
+    /// It could go, but that would save less than the pool asks for.
+    SavingTooSmall {
+        /// What would be saved per hour.
+        savings: f64,
+        /// What would be enough.
+        needed: f64,
+    },
     /// Nobody knows what it costs.
     UnknownPrice {
         /// The label that is missing or names something unknown.
@@ -209,6 +223,12 @@ impl fmt::Display for Outlook {
             ),
             Self::TooYoung { until } => {
                 write!(f, "saw pods come or go recently; consolidateAfter ends at {until}")
+            }
+            Self::PodResidency { pod, until } => {
+                write!(f, "runs pod {pod}, which its NodePool does not let move before {until}")
+            }
+            Self::SavingTooSmall { savings, needed } => {
+                write!(f, "could go and save {savings:.4} per hour; its NodePool asks for {needed:.4}")
             }
             Self::UnknownPrice { label } => write!(f, "has no known price: look at its label {label}"),
             Self::Budget { reason, allowed, disrupting, opens } => {

@@ -50,6 +50,8 @@ pub struct DisruptionOptions {
     pub static_pools: Vec<StaticPool>,
     /// What is known of broken nodes.
     pub repairs: Repairs,
+    /// Whether a move is looked at once more as if it had been made, so that its result is not moved again.
+    pub foresight: bool,
     /// Whether a drifted node may go before its replacement where both cannot exist at once.
     pub terminate_first_drift: bool,
 }
@@ -72,6 +74,7 @@ impl Default for DisruptionOptions {
             nodes_per_command: 100,
             static_pools: Vec::new(),
             repairs: Repairs::default(),
+            foresight: true,
             terminate_first_drift: false,
         }
     }
