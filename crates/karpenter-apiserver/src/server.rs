@@ -390,7 +390,7 @@ impl Core {
             Method::PATCH => !named || !is_patch(headers),
             _ => false,
         };
-        if let Some(warning) = resource.deprecation().filter(|_| !misused) {
+        if let Some(warning) = resource.deprecation().filter(|_| !misused && target.subresource.is_none()) {
             session.warn(warning.to_owned());
         }
         let rendering = rendering(headers, !resource.is_custom())?;

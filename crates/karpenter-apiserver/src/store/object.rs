@@ -142,16 +142,26 @@ fn owner(reference: &Value) -> Owner {
 
 /// Field selectors compare text; absent fields are the empty text and booleans are `true` or `false`.
 fn field_text<'v>(value: &'v Value, path: &str) -> Cow<'v, str> {
+    // Some are named otherwise than where they stand.
+    let place = match path {
+        "status.successful" => "status.succeeded",
+        "source" if value["source"]["component"].as_str().is_none_or(str::is_empty) => "reportingComponent",
+        "source" => "source.component",
+        other => other,
+    };
     let mut current = value;
-    for part in path.split('.') {
+    for part in place.split('.') {
         current = &current[part];
     }
     match current {
         Value::Null if BOOLEAN_FIELDS.contains(&path) => "false".into(),
+        Value::Null if COUNTED_FIELDS.contains(&path) => "0".into(),
         _ => text(current),
     }
 }
 
+/// Selectable fields that are numbers: absent means `0`.
+const COUNTED_FIELDS: &[&str] = &["status.successful", "status.replicas"];
 /// Selectable fields that are booleans: absent means `false`.
 const BOOLEAN_FIELDS: &[&str] = &["spec.unschedulable", "spec.hostNetwork"];
 

@@ -42,7 +42,7 @@ pub(crate) fn render(resource: &Resource, objects: &[Value], now: Timestamp, que
             }
             match include {
                 "Object" => row["object"] = object.clone(),
-                "None" => {}
+                "None" => row["object"] = Value::Null,
                 _ => {
                     row["object"] = json!({
                         "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",

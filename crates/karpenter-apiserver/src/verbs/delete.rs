@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::conversion::served;
 use super::list_options::ListOptions;
-use super::read::Selectors;
+use super::read::{Continuation, Selectors};
 use crate::admission::Write;
 use crate::crd;
 use crate::error::ApiError;
@@ -87,7 +87,7 @@ impl Core {
         if whole_cluster || &*call.resource.name == "namespaces" {
             return Err(ApiError::method_not_allowed());
         }
-        ListOptions::read(call.query, false)?;
+        let limit = ListOptions::read(call.query, false)?.limit;
         let selectors = Selectors::parse(call.query, &call.resource)?;
         let options = DeleteOptions::from_call(call)?;
         warn(call, &options);
@@ -95,8 +95,19 @@ impl Core {
             .store
             .list(&call.resource.name, call.target.namespace.as_deref(), None, None)
             .map_err(|compacted| ApiError::expired(compacted.to_string()))?;
-        let chosen: Vec<_> =
-            page.objects.iter().filter(|(key, object)| selectors.matches(key, object)).collect();
+        let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+        let mut chosen = Vec::new();
+        for (index, (key, object)) in page.objects.iter().enumerate() {
+            // Whoever asks for a page gets no more than that deleted.
+            if limit > 0 && chosen.len() == limit {
+                let after = (*page.objects[index - 1].0).clone();
+                metadata["continue"] = Continuation { revision: page.revision, after }.encode().into();
+                break;
+            }
+            if selectors.matches(key, object) {
+                chosen.push((key, object));
+            }
+        }
         for (key, _) in &chosen {
             self.admit_deletion(call, key, &options)?;
         }
@@ -115,9 +126,12 @@ impl Core {
                 Err(error) => return Err(error),
             }
         }
+        // A page of a built-in kind on which nothing was has no list.
+        let nothing = items.is_empty() && limit > 0 && !call.resource.is_custom();
+        let items = if nothing { Value::Null } else { Value::Array(items) };
         let list = json!({
             "kind": call.resource.list_kind, "apiVersion": call.resource.api_version(),
-            "metadata": {"resourceVersion": page.revision.to_string()}, "items": items,
+            "metadata": metadata, "items": items,
         });
         Ok(Answer::value(http::StatusCode::OK, &list))
     }

@@ -43,13 +43,13 @@ impl Selectors {
 
 /// Where a paged list goes on.
 #[derive(Debug, PartialEq, Eq)]
-struct Continuation {
-    revision: u64,
-    after: Key,
+pub(super) struct Continuation {
+    pub(super) revision: u64,
+    pub(super) after: Key,
 }
 
 impl Continuation {
-    fn encode(&self) -> String {
+    pub(super) fn encode(&self) -> String {
         let start = format!("{}/{}", self.after.namespace, self.after.name);
         URL_SAFE_NO_PAD
             .encode(json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": start}).to_string())
@@ -78,6 +78,21 @@ impl Continuation {
     }
 }
 
+/// Checks how much of the objects a table is to carry.
+///
+/// # Errors
+/// 400 when it is none of the known ways.
+fn check_included(call: &Call<'_>) -> Result<(), ApiError> {
+    let included = call.query.get("includeObject").unwrap_or_default();
+    if call.rendering != Rendering::Table || matches!(included, "" | "None" | "Metadata" | "Object") {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "Unable to convert to Table as requested: includeObject: Invalid value: {included:?}: must be 'Metadata', \
+         'Object', 'None', or empty"
+    )))
+}
+
 impl Core {
     pub(crate) fn get(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
         let key = Key::new(call.namespace(), call.name());
@@ -95,6 +110,7 @@ impl Core {
             .store
             .get_visible(&call.resource.name, &key)
             .ok_or_else(|| ApiError::not_found(&call.resource.qualified(), call.name()))?;
+        check_included(call)?;
         Ok(Answer::ok(self.rendered(call, &object)))
     }
 
@@ -114,6 +130,12 @@ impl Core {
     pub(crate) fn list(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
         let selectors = Selectors::parse(call.query, &call.resource)?;
         let options = ListOptions::read(call.query, false)?;
+        let pinned = call.query.get("resourceVersion").is_some_and(|version| version != "0");
+        if pinned && call.query.get("continue").is_some() {
+            let message = "specifying resource version is not allowed when using continue";
+            return Err(ApiError::bad_request(message));
+        }
+        check_included(call)?;
         // What may be of any age comes from a cache, whole.
         let cached = call.query.get("resourceVersion") == Some("0")
             && call.query.get("continue").is_none()

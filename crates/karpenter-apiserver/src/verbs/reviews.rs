@@ -38,15 +38,17 @@ impl Core {
             return Some(Err(ApiError::method_not_allowed()));
         }
         Some(decode_body(body).and_then(|review| {
+            check_metadata(kind, &review["metadata"], target)?;
             let status = self.verdict(kind, &review["spec"], target, user)?;
             let mut answer = json!({
                 "kind": kind, "apiVersion": format!("{}/{}", target.group, target.version),
-                "metadata": {"creationTimestamp": null},
+                "metadata": {},
             });
             if *kind == "SelfSubjectReview" {
                 answer["metadata"]["creationTimestamp"] = self.now().into();
             } else {
                 answer["spec"] = review["spec"].clone();
+                answer["spec"].get_mut("resourceAttributes").map(without_empty_texts);
             }
             if *kind == "SelfSubjectRulesReview" {
                 answer["spec"] = json!({});
@@ -170,6 +172,23 @@ fn subject(spec: &Value) -> User {
     }
 }
 
+/// A question about access is about nobody in particular.
+fn check_metadata(kind: &str, metadata: &Value, target: &Target) -> Result<(), ApiError> {
+    let asks = matches!(kind, "SelfSubjectAccessReview" | "SubjectAccessReview");
+    let named = metadata.as_object().is_some_and(|fields| fields.values().any(|value| !value.is_null()));
+    if !asks || !named {
+        return Ok(());
+    }
+    let error = FieldError::invalid("metadata", metadata, "must be empty");
+    Err(ApiError::invalid(&target.group, "", "", &[error]))
+}
+
+fn without_empty_texts(attributes: &mut Value) {
+    if let Some(fields) = attributes.as_object_mut() {
+        fields.retain(|_, value| *value != "");
+    }
+}
+
 /// Checks that a review asks about one thing and, where it must, about somebody.
 fn check_access(kind: &str, spec: &Value, target: &Target) -> Result<(), ApiError> {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
@@ -202,5 +221,5 @@ fn check_access(kind: &str, spec: &Value, target: &Target) -> Result<(), ApiErro
             errors.push(FieldError::invalid("spec.nonResourceAttributes", path, rule));
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid("authorization.k8s.io", kind, "", &errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid("authorization.k8s.io", "", "", &errors)) }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,6 +43,8 @@ struct Watch {
     deadline: Instant,
     ticks: Interval,
     finished: bool,
+    /// Whether the columns of tables have been sent, which they are once.
+    described: AtomicBool,
 }
 
 impl Core {
@@ -81,6 +84,7 @@ impl Core {
             resource: Arc::clone(&call.resource),
             query: call.query.clone(),
             rendering: call.rendering,
+            described: AtomicBool::new(false),
             namespace: call.target.namespace.clone(),
             name,
             selectors,
@@ -208,7 +212,11 @@ impl Watch {
             }
             Rendering::Table => {
                 let values = [served(&self.resource, object.value())];
-                let table = table::render(&self.resource, &values, self.core.environment.now(), &self.query);
+                let mut table =
+                    table::render(&self.resource, &values, self.core.environment.now(), &self.query);
+                if self.described.swap(true, Ordering::Relaxed) {
+                    table["columnDefinitions"] = Value::Null;
+                }
                 line(kind, table.to_string().as_bytes())
             }
         }

@@ -138,3 +138,38 @@ async fn secrets_namespaces_and_lists_across_namespaces() {
     let pods: Api<Pod> = Api::all(world.client.clone());
     assert!(pods.list(&ListParams::default()).await.unwrap().items.is_empty());
 }
+
+#[tokio::test]
+async fn a_page_of_a_collection_is_deleted_and_no_more() {
+    let world = World::new();
+    let path = "/api/v1/namespaces/default/configmaps";
+    for name in ["a", "b", "c"] {
+        world.raw("POST", path, &[], &json!({"metadata": {"name": name}})).await;
+    }
+    let nothing = serde_json::Value::Null;
+    let (code, page) = world.raw("DELETE", &format!("{path}?limit=2"), &[], &nothing).await;
+    assert_eq!((code, page["items"].as_array().unwrap().len()), (200, 2));
+    assert!(page["metadata"]["continue"].is_string(), "{page}");
+    let (_, left) = world.raw("GET", path, &[], &nothing).await;
+    assert_eq!(left["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_next_page_has_the_version_of_the_first_and_no_other() {
+    let world = World::new();
+    let path = "/api/v1/namespaces/default/configmaps";
+    for name in ["a", "b"] {
+        world.raw("POST", path, &[], &json!({"metadata": {"name": name}})).await;
+    }
+    let nothing = serde_json::Value::Null;
+    let (_, page) = world.raw("GET", &format!("{path}?limit=1"), &[], &nothing).await;
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    let (code, status) =
+        world.raw("GET", &format!("{path}?continue={token}&resourceVersion=1"), &[], &nothing).await;
+    assert_eq!(
+        (code, &status["message"]),
+        (400, &json!("specifying resource version is not allowed when using continue"))
+    );
+    let accept = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
+    assert_eq!(world.raw("GET", &format!("{path}?includeObject=Everything"), &accept, &nothing).await.0, 400);
+}

@@ -81,9 +81,12 @@ fn policy_peer(peer: &Place<'_, '_>, errors: &mut Errors) {
             errors.push(range.required(""));
         } else {
             cidr(&range, errors);
-        }
-        for except in block.field("except").items() {
-            cidr(&except, errors);
+            for except in block.field("except").items().filter(|_| cidr_form(range.text())) {
+                cidr(&except, errors);
+                if cidr_form(except.text()) && !is_within(except.text(), range.text()) {
+                    errors.push(except.invalid("must be a strict subset of `cidr`"));
+                }
+            }
         }
         if count > 1 {
             errors.push(peer.forbidden("may not specify both ipBlock and another peer"));
@@ -92,6 +95,24 @@ fn policy_peer(peer: &Place<'_, '_>, errors: &mut Errors) {
     if count == 0 {
         errors.push(peer.required("must specify a peer"));
     }
+}
+
+/// Whether a range of addresses is a part of another, and not all of it.
+fn is_within(inner: &str, outer: &str) -> bool {
+    let parsed = |text: &str| -> Option<(std::net::IpAddr, u32)> {
+        let (address, length) = text.split_once('/')?;
+        Some((address.parse().ok()?, length.parse().ok()?))
+    };
+    let (Some((inner, inner_length)), Some((outer, outer_length))) = (parsed(inner), parsed(outer)) else {
+        return false;
+    };
+    let start = |address: std::net::IpAddr| match address {
+        std::net::IpAddr::V4(address) => (32, u128::from(u32::from(address))),
+        std::net::IpAddr::V6(address) => (128, u128::from(address)),
+    };
+    let ((bits, first), (outer_bits, second)) = (start(inner), start(outer));
+    let rest = bits - outer_length.min(bits);
+    bits == outer_bits && inner_length > outer_length && (rest >= 128 || first >> rest == second >> rest)
 }
 
 /// Whether a text is a range of addresses.
