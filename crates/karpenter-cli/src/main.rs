@@ -20,10 +20,6 @@ use clap::{CommandFactory, Parser};
 
 use arguments::{Arguments, Command};
 
-/// Objects come and go as trees of small pieces; this allocator spends less time on them than the system's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// The exit code for input that cannot be used, as for a wrong command line.
 const BAD_INPUT: u8 = 2;
 
