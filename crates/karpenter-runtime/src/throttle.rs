@@ -105,7 +105,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_idle_bucket_does_not_grow_beyond_its_burst() {
         let throttle = Throttle::new(10.0, 2.0);
-        tokio::time::advance(Duration::from_secs(60)).await;
+        tokio::time::advance(Duration::from_mins(1)).await;
         let waits: Vec<u128> = (0..3).map(|_| throttle.take().as_millis()).collect();
         assert_eq!(waits, [0, 0, 100]);
     }

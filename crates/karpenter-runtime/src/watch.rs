@@ -50,11 +50,16 @@ pub(crate) struct Selection {
     optional: bool,
 }
 
-/// An object that was read, and what it does to the caches.
+/// What an object does to the caches.
+type Observe = Box<dyn FnOnce(&mut Caches) -> Option<Change> + Send>;
+/// Reads the text of an object.
+type ReadObject = Box<dyn Fn(&str) -> serde_json::Result<Read> + Send + Sync>;
+
+/// An object that was read.
 struct Read {
     key: Key,
     version: Option<String>,
-    observe: Box<dyn FnOnce(&mut Caches) -> Option<Change> + Send>,
+    observe: Observe,
 }
 
 /// What is different from kind to kind. Everything else is compiled once for all of them.
@@ -62,7 +67,7 @@ struct Handling {
     kind: TypeId,
     /// The kind's name and API version.
     name: (String, String),
-    read: Box<dyn Fn(&str) -> serde_json::Result<Read> + Send + Sync>,
+    read: ReadObject,
     forget: fn(&mut Caches, &Key) -> Option<Change>,
     observe_deletion: fn(&mut Caches, &ObjectMeta) -> Option<Change>,
     observe_list: fn(&mut Caches, &BTreeSet<Key>, Option<u64>) -> Vec<Change>,
@@ -188,7 +193,7 @@ enum Heard {
     /// Only how far the watch has come.
     Nothing,
     /// The server ends the watch.
-    Refusal(Status),
+    Refusal(Box<Status>),
 }
 
 /// A page of a list, its objects unread.
@@ -312,7 +317,7 @@ impl Follower {
                 Ok(Heard::News(news)) => self.send(Observation::News(news)).await?,
                 Ok(Heard::Nothing) => {}
                 Ok(Heard::Refusal(status)) if status.code == 410 => return Ok(Ok(End::Gone)),
-                Ok(Heard::Refusal(status)) => return Ok(Err(kube::Error::Api(status.boxed()))),
+                Ok(Heard::Refusal(status)) => return Ok(Err(kube::Error::Api(status))),
                 // The connection was cut within a line.
                 Err(error) if error.is_eof() => return Ok(Ok(End::Over)),
                 Err(error) => return Ok(Err(kube::Error::SerdeError(error))),
