@@ -188,6 +188,9 @@ impl Follower {
                         assert_eq!(status.code, 410, "{status:?}");
                         self.restarts += 1;
                         (self.version, self.view) = list(&maps).await;
+                        if last.is_some_and(|last| self.view.contains_key(last)) {
+                            return self;
+                        }
                         break;
                     }
                     Ok(None) | Err(_) => return self,
