@@ -83,5 +83,5 @@ pub(crate) fn event(about: &About, happening: &Happening<'_>, component: &str, v
 
 /// Writes a time as Kubernetes does: whole seconds.
 pub(crate) fn time(time: Timestamp) -> Value {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()
+    karpenter_environment::format_time(time).into()
 }

@@ -88,6 +88,6 @@ fn deadline(claim: &NodeClaim) -> Option<Write> {
         return None;
     }
     let deadline = deleted.saturating_add(grace).unwrap_or(Timestamp::MAX);
-    annotations.insert(TERMINATION_TIMESTAMP.to_owned(), deadline.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    annotations.insert(TERMINATION_TIMESTAMP.to_owned(), karpenter_environment::format_time(deadline));
     difference(claim, &new)
 }

@@ -288,7 +288,7 @@ impl Controller for Reboots {
         watches.reads::<ObservedPod>();
     }
 
-    fn wake(&mut self, change: &Change, _: &Caches, wakes: &mut Wakes) {
+    fn wake(&mut self, change: &Change, caches: &Caches, wakes: &mut Wakes) {
         if let Some(delta) = change.of::<NodeClaim>() {
             if delta.new.is_none() {
                 self.forget(delta.old.map(uid).unwrap_or_default());
@@ -303,12 +303,12 @@ impl Controller for Reboots {
         } else if let Some(delta) = change.of::<Node>()
             && let Some(id) = node_provider_id(delta.latest())
         {
-            let state = self.state.lock();
-            let restarting = |name: &&String| {
-                let claim = state.claims().find(|claim| claim.metadata.name.as_ref() == Some(*name));
-                claim.and_then(|claim| condition(claim, REBOOTING)).is_some_and(is_true)
+            let claims = caches.of::<NodeClaim>();
+            let restarting = |key: &Key| {
+                claims.get(key).and_then(|claim| condition(claim, REBOOTING)).is_some_and(is_true)
             };
-            state.claims_of(id).iter().filter(restarting).for_each(|name| wakes.wake(Key::cluster(name)));
+            let keys = self.state.lock().claims_of(id).into_iter().map(|name| Key::cluster(&name));
+            keys.filter(restarting).for_each(|key| wakes.wake(key));
         }
     }
 
@@ -362,7 +362,7 @@ pub(crate) fn tighten(claim: &mut NodeClaim, grace: SignedDuration, now: Timesta
     let annotations = claim.metadata.annotations.get_or_insert_default();
     let known = annotations.get(TERMINATION_TIMESTAMP).and_then(|written| written.parse::<Timestamp>().ok());
     if known.is_none_or(|known| deadline < known) {
-        let written = deadline.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let written = karpenter_environment::format_time(deadline);
         annotations.insert(TERMINATION_TIMESTAMP.to_owned(), written);
     }
 }

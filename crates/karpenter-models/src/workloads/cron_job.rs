@@ -154,7 +154,7 @@ fn job_of(cron: &CronJob, due: Timestamp) -> Job {
     let template = cron.spec.job_template.clone();
     let meta = template.metadata.unwrap_or_default();
     let mut annotations = meta.annotations.unwrap_or_default();
-    annotations.insert(SCHEDULED_AT.to_owned(), due.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    annotations.insert(SCHEDULED_AT.to_owned(), karpenter_environment::format_time(due));
     Job {
         metadata: ObjectMeta {
             // The same time gives the same name, so that a job is made once.
