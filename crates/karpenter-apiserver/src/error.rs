@@ -19,6 +19,8 @@ pub(crate) struct ApiError {
     pub(crate) message: String,
     /// `details` of the Status object; null when there are none.
     pub(crate) details: Value,
+    /// Where a list that has expired can go on, though no longer as it was; empty for all other errors.
+    pub(crate) continuation: String,
 }
 
 /// One violated rule of an invalid object.
@@ -87,17 +89,21 @@ fn shown(value: &Value) -> String {
 }
 
 /// The formats that objects are written in.
-fn media_types(built_in: bool) -> Vec<&'static str> {
-    let mut types = vec!["application/json", "application/yaml"];
-    if built_in {
-        types.push("application/vnd.kubernetes.protobuf");
-    }
-    types
-}
+const MEDIA_TYPES: [&str; 3] =
+    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+/// The formats that changes are written in.
+const STREAM_TYPES: [&str; 2] =
+    ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
 impl ApiError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason: reason.into(), message: message.into(), details: Value::Null }
+        Self {
+            code,
+            reason: reason.into(),
+            message: message.into(),
+            details: Value::Null,
+            continuation: String::new(),
+        }
     }
 
     fn on(mut self, resource: &str, name: &str) -> Self {
@@ -195,6 +201,16 @@ impl ApiError {
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
+    /// The list of a page is forgotten; `continuation` is how to get at the rest of it as it is now.
+    pub(crate) fn expired_page(continuation: String) -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list result. You can start a \
+                       new list without the continue parameter, or use the continue token in this response to retrieve \
+                       the remainder of the results. Continuing with the provided token results in an inconsistent \
+                       list - objects that were created, modified, or deleted between the time the first chunk was \
+                       returned and now may show up in the list.";
+        Self { continuation, ..Self::expired(message) }
+    }
+
     /// The asked revision is in the future.
     pub(crate) fn too_large_resource_version(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
@@ -241,8 +257,7 @@ impl ApiError {
 
     /// The body is in a format the server does not read.
     pub(crate) fn unsupported_body() -> Self {
-        let accepted = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
-        Self::unsupported_patch(&accepted)
+        Self::unsupported_patch(&MEDIA_TYPES)
     }
 
     /// The patch is in a format that the resource does not take.
@@ -275,16 +290,29 @@ impl ApiError {
     }
 
     /// The client accepts only formats the server does not write.
-    pub(crate) fn not_acceptable(built_in: bool) -> Self {
-        let message =
-            format!("only the following media types are accepted: {}", media_types(built_in).join(", "));
+    pub(crate) fn not_acceptable() -> Self {
+        Self::only_acceptable(&MEDIA_TYPES)
+    }
+
+    /// The client accepts only formats in which changes cannot be told apart.
+    pub(crate) fn not_a_stream() -> Self {
+        Self::only_acceptable(&STREAM_TYPES)
+    }
+
+    fn only_acceptable(types: &[&str]) -> Self {
+        Self::not_that_form(format!("only the following media types are accepted: {}", types.join(", ")))
+    }
+
+    /// The client wants an object in a form that it does not have.
+    pub(crate) fn not_that_form(message: String) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
-    /// The client accepts only formats that no built-in resource is written in.
-    pub(crate) fn no_representation() -> Self {
-        let message =
-            format!("406: Not Acceptable\n\nAvailable representations: {}", media_types(true).join(", "));
+    /// The client accepts only formats that no built-in resource is written in; lists can be streams, too.
+    pub(crate) fn no_representation(streams: bool) -> Self {
+        let types =
+            if streams { [&MEDIA_TYPES[..], &STREAM_TYPES[..]].concat() } else { MEDIA_TYPES.to_vec() };
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", types.join(", "));
         Self { details: json!({}), ..Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message) }
     }
 
@@ -306,7 +334,7 @@ impl ApiError {
 
     /// A webhook said no, in its own words.
     pub(crate) fn rejected(code: StatusCode, reason: &str, message: String, details: Value) -> Self {
-        Self { code, reason: reason.to_owned().into(), message, details }
+        Self { code, reason: reason.to_owned().into(), message, details, continuation: String::new() }
     }
 
     /// Something that should be impossible happened.
@@ -321,11 +349,11 @@ impl ApiError {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code.as_u16(),
         });
-        if let (Some(fields), true) = (status.as_object_mut(), self.reason.is_empty()) {
-            fields.remove("reason");
-        }
         if self.reason.is_empty() {
             status.as_object_mut().map(|status| status.remove("reason"));
+        }
+        if !self.continuation.is_empty() {
+            status["metadata"]["continue"] = self.continuation.as_str().into();
         }
         if !self.details.is_null() {
             status["details"] = self.details.clone();

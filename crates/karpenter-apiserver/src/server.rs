@@ -26,8 +26,8 @@ use crate::openapi::Documents;
 use crate::registry::{Registry, Resource};
 use crate::store::{Disk, DiskError, ResourceName, Stopped, Store};
 use crate::wire::{
-    BoxError, Call, Query, ResponseBody, Route, Target, add_warnings, into_yaml, page_not_found,
-    prefers_yaml, rendering, text_response,
+    BoxError, Call, Offer, Query, ResponseBody, Route, Target, add_warnings, bytes_response, check_accepted,
+    into_yaml, page_not_found, prefers_yaml, rendering, text_response,
 };
 use karpenter_environment::{Environment, SystemEnvironment};
 
@@ -229,12 +229,7 @@ where
                     };
                     let response = core.respond(&incoming).await;
                     let response = core.acknowledged(&parts.method, response).await;
-                    let watches = Query::parse(parts.uri.query()).flag("watch");
-                    if prefers_yaml(&parts.headers) && !watches {
-                        into_yaml(response).await
-                    } else {
-                        response
-                    }
+                    if prefers_yaml(&parts.headers) { into_yaml(response).await } else { response }
                 }
                 Err(error) if error.is::<LengthLimitError>() => ApiError::too_large(limit).into_response(),
                 Err(error) => ApiError::bad_request(format!("cannot read the body: {error}")).into_response(),
@@ -361,6 +356,7 @@ impl Core {
             }
             Route::OpenApiV2 => self.documents.version2(&registry, incoming.headers),
             Route::Unknown => page_not_found(),
+            Route::Unclear => unclear(incoming.uri.path()),
             other => discovery::answer(&registry, &other, incoming.headers),
         }
     }
@@ -390,20 +386,24 @@ impl Core {
             Method::PATCH => !named || !is_patch(headers),
             _ => false,
         };
+        check_accepted(headers, offer(&resource, method, target))?;
         if let Some(warning) = resource.deprecation().filter(|_| !misused && target.subresource.is_none()) {
             session.warn(warning.to_owned());
         }
-        let rendering = rendering(headers, !resource.is_custom())?;
+        let rendering = rendering(headers)?;
         let call = Call { method, resource, target, query, headers, body, rendering, user, session };
+        if target.watch && target.subresource.is_some() {
+            return Err(ApiError::unknown_resource());
+        }
         if target.subresource.is_some() {
             return self.subresource(&call).map(crate::wire::Answer::into_response);
         }
-        let answer = match (method.as_str(), target.name.is_some()) {
+        let watches = target.watches(query);
+        let answer = match (method.as_str(), named) {
             // A stream of YAML has no ends of lines to tell events by.
-            ("GET", _) if query.flag("watch") && prefers_yaml(headers) => {
-                Err(ApiError::not_acceptable(!call.resource.is_custom()))
-            }
-            ("GET", _) if query.flag("watch") => return self.watch(&call),
+            ("GET", _) if watches && prefers_yaml(headers) => Err(ApiError::not_a_stream()),
+            ("GET", _) if watches => return self.watch(&call),
+            _ if target.watch => Err(ApiError::method_not_allowed()),
             ("GET", true) => self.get(&call),
             ("GET", false) => self.list(&call),
             ("POST", false) => self.create(&call),
@@ -415,6 +415,24 @@ impl Core {
         };
         answer.map(crate::wire::Answer::into_response)
     }
+}
+
+/// What can be offered to a request for a resource.
+fn offer(resource: &Resource, method: &Method, target: &Target) -> Offer {
+    match *method {
+        _ if resource.is_custom() => Offer::Custom,
+        Method::GET if target.watch || target.name.is_none() => Offer::List,
+        _ => Offer::Object,
+    }
+}
+
+/// The answer for a path that begins like that of a watch and ends there.
+fn unclear(path: &str) -> Response<ResponseBody> {
+    let text = format!(
+        "Internal Server Error: {path:?}: failed to create RequestInfo: unable to determine kind and namespace from url, \
+         {path}\n"
+    );
+    bytes_response(StatusCode::INTERNAL_SERVER_ERROR, text.into(), "text/plain; charset=utf-8")
 }
 
 /// Whether a body is said to be a patch of some kind.

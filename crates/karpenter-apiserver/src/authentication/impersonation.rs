@@ -7,6 +7,7 @@ use http::HeaderMap;
 use super::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User};
 use crate::authorization::{Action, Attributes};
 use crate::error::ApiError;
+use crate::kinds::format;
 use crate::server::Core;
 use crate::wire::unescape;
 
@@ -58,16 +59,35 @@ fn read(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     let more = !user.groups.is_empty() || !user.extra.is_empty() || !user.uid.is_empty();
     match (user.name.is_empty(), more) {
         (true, false) => Ok(None),
-        (true, true) => Err(ApiError::bad_request(format!(
-            "requested groups {:?}, uid {:?} and extras without impersonating a user",
-            user.groups, user.uid
-        ))),
+        (true, true) => {
+            let shown = shown(&user);
+            Err(ApiError::bad_request(format!("requested {shown} without impersonating a user name")))
+        }
         (false, _) => Ok(Some(user)),
     }
 }
 
+/// Writes a user without a name as Go prints one.
+fn shown(user: &User) -> String {
+    let texts = |texts: &[String]| {
+        let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
+        format!("[]string{{{}}}", quoted.join(", "))
+    };
+    let groups = if user.groups.is_empty() { "[]string(nil)".to_owned() } else { texts(&user.groups) };
+    let extra: Vec<String> =
+        user.extra.iter().map(|(key, values)| format!("{key:?}:{}", texts(values))).collect();
+    let extra = if extra.is_empty() { "(nil)".to_owned() } else { format!("{{{}}}", extra.join(", ")) };
+    format!(
+        "&user.DefaultInfo{{Name:\"\", UID:{:?}, Groups:{groups}, Extra:map[string][]string{extra}}}",
+        user.uid
+    )
+}
+
+/// The namespace and name of the account that a user name stands for.
 fn service_account(name: &str) -> Option<(&str, &str)> {
-    name.strip_prefix("system:serviceaccount:")?.split_once(':')
+    let (namespace, account) = name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    let proper = format::dns_label(namespace).is_empty() && format::dns_subdomain(account).is_empty();
+    proper.then_some((namespace, account))
 }
 
 /// Adds the groups that go without saying.

@@ -69,7 +69,7 @@ impl<'a> Attributes<'a> {
             "PATCH" => "patch",
             "DELETE" if named => "delete",
             "DELETE" => "deletecollection",
-            _ if query.flag("watch") => "watch",
+            _ if target.watches(query) => "watch",
             _ if named => "get",
             _ => "list",
         };

@@ -26,11 +26,12 @@ fn name_form(resource: &Resource, name: &str, start: bool) -> Vec<String> {
                 format::path_segment(&text)
             }
         }
-        "namespaces" | "services" => format::dns_label(&text),
+        "namespaces" | "services" | "statefulsets.apps" => format::dns_label(&text),
         // Only a whole name is looked at.
         "replicationcontrollers" if start => Vec::new(),
         "poddisruptionbudgets.policy" if start => format::path_segment_start(&text),
         "poddisruptionbudgets.policy" => format::path_segment(&text),
+        // Only what every path needs is asked of them, and that last.
         "events" if resource.group.is_empty() => Vec::new(),
         _ => format::dns_subdomain(&text),
     }
@@ -44,10 +45,7 @@ pub(super) fn validate(resource: &Resource, object: &Value, old: Option<&Value>,
         check_names(&metadata, errors, |name, start| name_form(resource, name, start));
     }
     if old.is_some() {
-        // Every update looks at least for what would break a path.
-        check_names(&metadata, errors, |name, start| {
-            if start { format::path_segment_start(name) } else { format::path_segment(name) }
-        });
+        check_path(object, errors);
     }
     if let Some(old) = old {
         let before = Place::root("", old);
@@ -57,6 +55,13 @@ pub(super) fn validate(resource: &Resource, object: &Value, old: Option<&Value>,
     if checks_finalizers(resource) {
         standard_finalizers(&metadata.field("finalizers"), errors);
     }
+}
+
+/// Looks for names that would break a path, which no kind may have.
+pub(super) fn check_path(object: &Value, errors: &mut Errors) {
+    check_names(&Place::root("", object).field("metadata"), errors, |name, start| {
+        if start { format::path_segment_start(name) } else { format::path_segment(name) }
+    });
 }
 
 /// Whether finalizers must have a domain or be known.

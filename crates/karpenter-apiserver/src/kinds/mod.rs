@@ -75,6 +75,9 @@ pub(crate) fn validate(
     if is_event && errors.0.is_empty() {
         metadata::validate(resource, object, old, &mut errors);
     }
+    if old.is_none() && errors.0.is_empty() {
+        metadata::check_path(object, &mut errors);
+    }
     errors.0
 }
 

@@ -45,12 +45,16 @@ pub(super) fn job_selector(job: &mut Value) {
     }
     let (uid, name) = (job["metadata"]["uid"].clone(), job["metadata"]["name"].clone());
     let spec = &mut job["spec"];
-    spec["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
+    // What is said about labels that the server chooses is left to be refused.
+    let selected = &mut spec["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"];
+    if selected.is_null() {
+        *selected = uid.clone();
+    }
     let template = &mut spec["template"]["metadata"]["labels"];
     let mut labels = template.as_object().cloned().unwrap_or_default();
     for prefix in ["", "batch.kubernetes.io/"] {
-        labels.insert(format!("{prefix}controller-uid"), uid.clone());
-        labels.insert(format!("{prefix}job-name"), name.clone());
+        labels.entry(format!("{prefix}controller-uid")).or_insert_with(|| uid.clone());
+        labels.entry(format!("{prefix}job-name")).or_insert_with(|| name.clone());
     }
     *template = Value::Object(labels.clone());
     // A job without labels has those of its pods.

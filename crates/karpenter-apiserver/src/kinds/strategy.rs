@@ -183,6 +183,8 @@ pub(crate) fn prepare_create(
         "serviceaccounts" => bare_references(object),
         "leases.coordination.k8s.io" => without_candidates(object),
         "daemonsets.apps" => count_templates(None, object),
+        "endpointslices.discovery.k8s.io" => without_topology(object),
+        "nodes" => without_configuration(object),
         DEFINITIONS => {
             crd::prepare(object);
             crd::with_stored_versions(object);
@@ -252,6 +254,10 @@ pub(crate) fn prepare_update(
         new["metadata"]["generation"] = (generation + 1).into();
     }
     if !resource.is_custom() {
+        // To write what is then dropped counts as a change.
+        if &*resource.name == "endpointslices.discovery.k8s.io" {
+            without_topology(new);
+        }
         settle(resource, new);
     }
     Ok(())
@@ -268,6 +274,7 @@ fn keep_status(core: &Core, resource: &Resource, old: &Value, new: &mut Value) {
             copy(&old["metadata"], &mut new["metadata"], "ownerReferences");
         }
         "deployments.apps" => copy(&old["metadata"], &mut new["metadata"], "labels"),
+        "nodes" => without_configuration(new),
         "persistentvolumes" => {
             const SINCE: &str = "lastPhaseTransitionTime";
             let moved = status["phase"] != before["phase"];
@@ -321,6 +328,22 @@ fn without_candidates(lease: &mut Value) {
     if let Some(spec) = lease["spec"].as_object_mut() {
         spec.remove("strategy");
         spec.remove("preferredHolder");
+    }
+}
+
+/// The topology that endpoints once had can no longer be written.
+fn without_topology(slice: &mut Value) {
+    for endpoint in slice.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(fields) = endpoint.as_object_mut() {
+            fields.remove("deprecatedTopology");
+        }
+    }
+}
+
+/// Configurations that kubelets once took from objects can no longer be reported.
+fn without_configuration(node: &mut Value) {
+    if let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) {
+        status.remove("config");
     }
 }
 

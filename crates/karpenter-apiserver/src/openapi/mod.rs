@@ -91,7 +91,7 @@ impl Documents {
             return page_not_found();
         }
         if !accepts(headers, JSON) {
-            return ApiError::not_acceptable(false).into_response();
+            return ApiError::not_acceptable().into_response();
         }
         let document = self.of_version(&entries, group, version);
         match query.get("hash") {
@@ -132,7 +132,7 @@ impl Documents {
             let document = self.get("v2 protobuf", fingerprint, || version2_protobuf::encode(&make()));
             return cacheable(&document, false, headers, PROTOBUF[1]);
         }
-        ApiError::not_acceptable(false).into_response()
+        ApiError::not_acceptable().into_response()
     }
 }
 

@@ -14,10 +14,16 @@ use serde_json::{Value, json};
 use age::age;
 
 use crate::registry::{PrinterColumn, Resource};
-use crate::wire::Query;
+use crate::wire::{MetaVersion, Query};
 
 /// Renders objects, in the version of `resource`, as a table.
-pub(crate) fn render(resource: &Resource, objects: &[Value], now: Timestamp, query: &Query) -> Value {
+pub(crate) fn render(
+    resource: &Resource,
+    objects: &[Value],
+    now: Timestamp,
+    query: &Query,
+    version: MetaVersion,
+) -> Value {
     let include = query.get("includeObject").unwrap_or("Metadata");
     let (definitions, cells): (Vec<Value>, Vec<Vec<Value>>) = if let Some(custom) = &resource.custom {
         let cells = objects.iter().map(|object| custom_cells(&custom.columns, object, now));
@@ -45,7 +51,7 @@ pub(crate) fn render(resource: &Resource, objects: &[Value], now: Timestamp, que
                 "None" => row["object"] = Value::Null,
                 _ => {
                     row["object"] = json!({
-                        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                        "kind": "PartialObjectMetadata", "apiVersion": version.api_version(),
                         "metadata": object["metadata"],
                     });
                 }
@@ -53,10 +59,11 @@ pub(crate) fn render(resource: &Resource, objects: &[Value], now: Timestamp, que
             row
         })
         .collect();
-    let revision = objects.first().map(|object| object["metadata"]["resourceVersion"].clone());
+    // What is only tried out has no version.
+    let revision = objects.first().and_then(|object| object["metadata"]["resourceVersion"].as_str());
+    let metadata = revision.map_or_else(|| json!({}), |revision| json!({"resourceVersion": revision}));
     json!({
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1",
-        "metadata": {"resourceVersion": revision.unwrap_or_else(|| json!(""))},
+        "kind": "Table", "apiVersion": version.api_version(), "metadata": metadata,
         "columnDefinitions": definitions, "rows": rows,
     })
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::author::{Author, forget_unknown_versions};
-use super::conversion::{served, stored};
+use super::conversion::stored;
 use super::decode::{self, conform, place, single_owners};
 use super::options::WriteOptions;
 use super::update::Scope;
@@ -125,7 +125,7 @@ impl Core {
             if self.store.get(&resource.name, &key).is_some() {
                 return Err(ApiError::already_exists(&resource.qualified(), &name));
             }
-            return Ok(served(resource, object).to_string().into());
+            return self.rendered_value(call, object);
         }
         let version =
             object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse::<u64>().ok());
@@ -140,7 +140,7 @@ impl Core {
             .write(&resource.name, &key, Expected::Absent, &mut object, fields)
             .map_err(|_| self.taken(resource, &key, &name))?;
         self.written(resource, &object);
-        Ok(self.rendered(call, &written))
+        self.rendered(call, &written)
     }
 
     /// A name is taken, perhaps by an object on its way out.

@@ -51,7 +51,7 @@ impl Core {
         let deletion = self.delete_object(&call.resource, &key, &options)?;
         Ok(match deletion {
             Deletion::Pending(object) => {
-                let mut answer = self.answer_object(call, &object);
+                let mut answer = self.answer_object(call, &object)?;
                 // Whoever asks for dependents in the older way is told that they are still there.
                 if options.orphan_dependents == Some(false) {
                     answer.code = http::StatusCode::ACCEPTED;
@@ -59,7 +59,7 @@ impl Core {
                 answer
             }
             Deletion::Removed(object) if kinds::answers_deleted_object(&call.resource) => {
-                self.answer_object(call, &object)
+                self.answer_object(call, &object)?
             }
             Deletion::Removed(object) => {
                 let mut details = json!({
@@ -76,10 +76,10 @@ impl Core {
         })
     }
 
-    fn answer_object(&self, call: &Call<'_>, object: &Value) -> Answer {
+    fn answer_object(&self, call: &Call<'_>, object: &Value) -> Result<Answer, ApiError> {
         let revision = object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
         let object = StoredObject::new(object, revision.unwrap_or(0), &call.resource.selectable_fields);
-        Answer::ok(self.rendered(call, &object))
+        Ok(Answer::ok(self.rendered(call, &object)?))
     }
 
     pub(crate) fn delete_collection(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
@@ -101,39 +101,31 @@ impl Core {
             // Whoever asks for a page gets no more than that deleted.
             if limit > 0 && chosen.len() == limit {
                 let after = (*page.objects[index - 1].0).clone();
-                metadata["continue"] = Continuation { revision: page.revision, after }.encode().into();
+                metadata["continue"] = Continuation { revision: Some(page.revision), after }.encode().into();
+                if selectors.is_empty() {
+                    metadata["remainingItemCount"] = (page.objects.len() - index).into();
+                }
                 break;
             }
             if selectors.matches(key, object) {
                 chosen.push((key, object));
             }
         }
+        if call.resource.is_custom() && metadata.get("continue").is_none() {
+            metadata["continue"] = "".into();
+        }
         for (key, _) in &chosen {
             self.admit_deletion(call, key, &options)?;
         }
-        let mut items = Vec::new();
+        let mut deleted = Vec::new();
         for (key, object) in chosen {
             match self.delete_object(&call.resource, key, &options) {
-                Ok(_) => {
-                    let mut item = served(&call.resource, object.value());
-                    if let (false, Some(fields)) = (call.resource.is_custom(), item.as_object_mut()) {
-                        fields.remove("kind");
-                        fields.remove("apiVersion");
-                    }
-                    items.push(item);
-                }
+                Ok(_) => deleted.push(object),
                 Err(error) if error.reason == "NotFound" => {}
                 Err(error) => return Err(error),
             }
         }
-        // A page of a built-in kind on which nothing was has no list.
-        let nothing = items.is_empty() && limit > 0 && !call.resource.is_custom();
-        let items = if nothing { Value::Null } else { Value::Array(items) };
-        let list = json!({
-            "kind": call.resource.list_kind, "apiVersion": call.resource.api_version(),
-            "metadata": metadata, "items": items,
-        });
-        Ok(Answer::value(http::StatusCode::OK, &list))
+        Ok(Answer::ok(self.rendered_list(call, metadata, &deleted)?))
     }
 
     /// Lets webhooks and policies judge a deletion.

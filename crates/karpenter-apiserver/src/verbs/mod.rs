@@ -12,6 +12,7 @@ mod options;
 mod own_write;
 mod patch;
 mod read;
+mod rendering;
 mod reviews;
 mod subresources;
 mod update;

@@ -2,19 +2,16 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::conversion::{served, served_bytes};
 use super::json_text::parse;
 use super::list_options::ListOptions;
 use super::update::parse_error;
 use crate::error::ApiError;
-use crate::registry::{Conversion, Resource};
+use crate::registry::Resource;
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::server::Core;
 use crate::store::{Compacted, Key, Page, StoredObject};
-use crate::table;
 use crate::wire::{Answer, Call, Query, Rendering};
 
 /// Both selectors of a request.
@@ -44,15 +41,16 @@ impl Selectors {
 /// Where a paged list goes on.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Continuation {
-    pub(super) revision: u64,
+    /// The revision of the list; `None` goes on with the objects as they are now.
+    pub(super) revision: Option<u64>,
     pub(super) after: Key,
 }
 
 impl Continuation {
     pub(super) fn encode(&self) -> String {
         let start = format!("{}/{}", self.after.namespace, self.after.name);
-        URL_SAFE_NO_PAD
-            .encode(json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": start}).to_string())
+        let revision = self.revision.map_or(json!(-1), |revision| json!(revision));
+        URL_SAFE_NO_PAD.encode(json!({"v": "meta.k8s.io/v1", "rv": revision, "start": start}).to_string())
     }
 
     fn decode(text: &str) -> Result<Self, String> {
@@ -66,12 +64,12 @@ impl Continuation {
             return Err(format!("server does not recognize this encoded version {version}"));
         }
         let start = token["start"].as_str().unwrap_or_default();
-        match (token["rv"].as_u64(), start.split_once('/')) {
+        match (token["rv"].as_i64(), start.split_once('/')) {
             (None | Some(0), _) => {
                 Err("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned())
             }
             (Some(revision), Some((namespace, name))) => {
-                Ok(Self { revision, after: Key::new(namespace, name) })
+                Ok(Self { revision: u64::try_from(revision).ok(), after: Key::new(namespace, name) })
             }
             _ => Err("encoded start key empty (version meta.k8s.io/v1)".to_owned()),
         }
@@ -84,7 +82,9 @@ impl Continuation {
 /// 400 when it is none of the known ways.
 fn check_included(call: &Call<'_>) -> Result<(), ApiError> {
     let included = call.query.get("includeObject").unwrap_or_default();
-    if call.rendering != Rendering::Table || matches!(included, "" | "None" | "Metadata" | "Object") {
+    if !matches!(call.rendering, Rendering::Table(_))
+        || matches!(included, "" | "None" | "Metadata" | "Object")
+    {
         return Ok(());
     }
     Err(ApiError::bad_request(format!(
@@ -111,20 +111,7 @@ impl Core {
             .get_visible(&call.resource.name, &key)
             .ok_or_else(|| ApiError::not_found(&call.resource.qualified(), call.name()))?;
         check_included(call)?;
-        Ok(Answer::ok(self.rendered(call, &object)))
-    }
-
-    /// Writes one object in the rendering the client asked for.
-    pub(super) fn rendered(&self, call: &Call<'_>, object: &StoredObject) -> Bytes {
-        match call.rendering {
-            Rendering::Object => served_bytes(&call.resource, object),
-            Rendering::Metadata => metadata_only(&object.value()).to_string().into(),
-            Rendering::Table => {
-                let values = [served(&call.resource, object.value())];
-                let table = table::render(&call.resource, &values, self.environment.now(), call.query);
-                table.to_string().into()
-            }
-        }
+        Ok(Answer::ok(self.rendered(call, &object)?))
     }
 
     pub(crate) fn list(&self, call: &Call<'_>) -> Result<Answer, ApiError> {
@@ -158,7 +145,7 @@ impl Core {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if limit > 0 && consumed < total {
             let after = (*page.objects[consumed - 1].0).clone();
-            metadata["continue"] = Continuation { revision, after }.encode().into();
+            metadata["continue"] = Continuation { revision: Some(revision), after }.encode().into();
             if selectors.is_empty() {
                 metadata["remainingItemCount"] = (total - consumed).into();
             }
@@ -166,25 +153,7 @@ impl Core {
         if call.resource.is_custom() && metadata.get("continue").is_none() {
             metadata["continue"] = "".into();
         }
-        Ok(Answer::ok(match call.rendering {
-            Rendering::Object => object_list(&call.resource, &metadata, &kept),
-            Rendering::Metadata => {
-                let items: Vec<Value> = kept.iter().map(|object| metadata_only(&object.value())).collect();
-                json!({
-                    "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-                    "metadata": metadata, "items": items,
-                })
-                .to_string()
-                .into()
-            }
-            Rendering::Table => {
-                let values: Vec<Value> =
-                    kept.iter().map(|object| served(&call.resource, object.value())).collect();
-                let mut table = table::render(&call.resource, &values, self.environment.now(), call.query);
-                table["metadata"] = metadata;
-                table.to_string().into()
-            }
-        }))
+        Ok(Answer::ok(self.rendered_list(call, metadata, &kept)?))
     }
 
     /// Reads the objects a list may show, at the revision the request asks for.
@@ -195,10 +164,10 @@ impl Core {
             let token = Continuation::decode(token).map_err(|why| {
                 ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
             })?;
-            return self
-                .store
-                .list(name, namespace, Some(&token.after), Some(token.revision))
-                .map_err(|_| expired_continue());
+            let revision = token.revision.unwrap_or_else(|| self.store.visible_revision());
+            let page = self.store.list(name, namespace, Some(&token.after), Some(revision));
+            let rest = || Continuation { revision: None, after: token.after.clone() };
+            return page.map_err(|_| ApiError::expired_page(rest().encode()));
         }
         let asked = match call.query.get("resourceVersion") {
             None => 0,
@@ -213,7 +182,7 @@ impl Core {
         let exact = asked > 0 && (options.exact || (!options.not_older && options.limit > 0));
         self.store
             .list(name, namespace, None, Some(if exact { asked } else { current }))
-            .map_err(|compacted| too_old(asked, compacted))
+            .map_err(|_| ApiError::expired("The resourceVersion for the provided list is too old."))
     }
 }
 
@@ -227,55 +196,13 @@ pub(super) fn too_old(asked: u64, compacted: Compacted) -> ApiError {
     ApiError::expired(format!("too old resource version: {asked} ({})", compacted.oldest))
 }
 
-fn expired_continue() -> ApiError {
-    ApiError::expired(
-        "The provided continue parameter is too old to display a consistent list result. \
-         Start a new list without the continue parameter.",
-    )
-}
-
-/// Joins the texts of objects; built-in kinds leave `kind` and `apiVersion` out of items, as Kubernetes does.
-fn object_list(resource: &Resource, metadata: &Value, objects: &[&std::sync::Arc<StoredObject>]) -> Bytes {
-    let size: usize = objects.iter().map(|object| object.text_len() + 1).sum();
-    let mut text = Vec::with_capacity(size + 256);
-    let head = format!(
-        "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
-        json!(resource.list_kind),
-        json!(resource.api_version())
-    );
-    text.extend_from_slice(head.as_bytes());
-    for (index, object) in objects.iter().enumerate() {
-        if index > 0 {
-            text.push(b',');
-        }
-        if resource.is_custom() {
-            text.extend_from_slice(&served_bytes(resource, object));
-        } else if resource.conversion != Conversion::Stored {
-            let mut item = served(resource, object.value());
-            if let Some(fields) = item.as_object_mut() {
-                fields.remove("kind");
-                fields.remove("apiVersion");
-            }
-            text.extend_from_slice(item.to_string().as_bytes());
-        } else {
-            object.write_item(&mut text);
-        }
-    }
-    text.extend_from_slice(b"]}");
-    Bytes::from(text)
-}
-
-fn metadata_only(value: &Value) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": value["metadata"]})
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_continuation_survives_its_token() {
-        let continuation = Continuation { revision: 7, after: Key::new("ns", "pod-1") };
+        let continuation = Continuation { revision: Some(7), after: Key::new("ns", "pod-1") };
         assert_eq!(Continuation::decode(&continuation.encode()), Ok(continuation));
         assert!(Continuation::decode("nonsense").is_err());
     }

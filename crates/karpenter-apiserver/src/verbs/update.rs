@@ -189,7 +189,7 @@ impl Core {
         let managers = if new == old && managers.same_fields(&before) { before.clone() } else { managers };
         // Entries that say the same twice are written once.
         if new == old && managers == before && entries == before.len() {
-            return Ok(self.rendered(call, current));
+            return Ok(self.rendered(call, current)?);
         }
         managers.put(&mut new);
         self.commit(call, current, &old, stored(resource, new), options.dry_run)
@@ -234,23 +234,23 @@ impl Core {
     ) -> Result<Bytes, Refusal> {
         let resource = &call.resource;
         if dry_run {
-            return Ok(served(resource, new).to_string().into());
+            return Ok(self.rendered_value(call, new)?);
         }
         let key = Key::new(call.namespace(), call.name());
         let fields = &resource.selectable_fields;
         if kinds::is_deleted_by_update(resource, old, &new) {
-            let answer = served(resource, new.clone()).to_string();
+            let answer = self.rendered_value(call, new.clone());
             let mut last = current.value();
             let removed = self.store.remove(&resource.name, &key, current.revision, &mut last, fields);
             removed.map_err(|_| Refusal::Raced)?;
             self.removed(resource, &last);
-            return Ok(answer.into());
+            return Ok(answer?);
         }
         let expected = Expected::Revision(current.revision);
         let written = self.store.write(&resource.name, &key, expected, &mut new, fields);
         let written = written.map_err(|_| Refusal::Raced)?;
         self.written(resource, &new);
-        Ok(self.rendered(call, &written))
+        Ok(self.rendered(call, &written)?)
     }
 }
 

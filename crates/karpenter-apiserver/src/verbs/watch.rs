@@ -19,6 +19,7 @@ use super::conversion::{served, served_bytes};
 use super::create::empty;
 use super::list_options::ListOptions;
 use super::read::{Selectors, no_revision, too_old};
+use super::rendering::metadata_only;
 use crate::error::ApiError;
 use crate::registry::Resource;
 use crate::server::Core;
@@ -61,7 +62,15 @@ impl Core {
             .get("timeoutSeconds")
             .and_then(|text| text.parse().ok())
             .filter(|seconds| *seconds > 0);
-        let name = selectors.fields.exact_name().map(str::to_owned).or_else(|| call.target.name.clone());
+        let selected = selectors.fields.exact_name();
+        if let Some(name) = call.target.name.as_deref()
+            && !selectors.fields.is_empty()
+            && selected != Some(name)
+        {
+            let message = "fieldSelector metadata.name doesn't match requested name";
+            return Err(ApiError::bad_request(message));
+        }
+        let name = selected.map(str::to_owned).or_else(|| call.target.name.clone());
         let current = self.store.visible_revision();
         let from_state = initial || (initial_events.is_none() && asked == 0);
         // A revision from the future comes from an earlier life of the server: the client must list again.
@@ -134,6 +143,10 @@ impl Watch {
 
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            // An object is no list of metadata: the stream of whoever wants that ends where it would begin.
+            if matches!(self.rendering, Rendering::MetadataList(_)) && !self.pending.is_empty() {
+                return None;
+            }
             if !self.pending.is_empty() {
                 let events: Vec<Bytes> = self.pending.drain(..).collect();
                 return Some(joined(events));
@@ -205,15 +218,13 @@ impl Watch {
     fn encode(&self, kind: &str, object: &StoredObject) -> Bytes {
         match self.rendering {
             Rendering::Object => line(kind, &served_bytes(&self.resource, object)),
-            Rendering::Metadata => {
-                let metadata = &object.value()["metadata"];
-                let object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
-                line(kind, object.to_string().as_bytes())
+            Rendering::Metadata(version) | Rendering::MetadataList(version) => {
+                line(kind, metadata_only(&object.value(), version).to_string().as_bytes())
             }
-            Rendering::Table => {
+            Rendering::Table(version) => {
                 let values = [served(&self.resource, object.value())];
-                let mut table =
-                    table::render(&self.resource, &values, self.core.environment.now(), &self.query);
+                let now = self.core.environment.now();
+                let mut table = table::render(&self.resource, &values, now, &self.query, version);
                 if self.described.swap(true, Ordering::Relaxed) {
                     table["columnDefinitions"] = Value::Null;
                 }
@@ -228,12 +239,12 @@ impl Watch {
             metadata["annotations"] = annotations;
         }
         let object = match self.rendering {
-            Rendering::Table => json!({
-                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+            Rendering::Table(version) => json!({
+                "kind": "Table", "apiVersion": version.api_version(), "metadata": metadata,
                 "columnDefinitions": null, "rows": [],
             }),
-            Rendering::Metadata => {
-                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            Rendering::Metadata(version) | Rendering::MetadataList(version) => {
+                metadata_only(&json!({ "metadata": metadata }), version)
             }
             Rendering::Object => {
                 let mut object = empty(&self.resource);

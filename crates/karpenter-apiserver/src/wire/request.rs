@@ -1,4 +1,4 @@
-//! Reading requests: the place a path names, the body's format, the rendering a client accepts.
+//! Reading requests: the place a path names and the body's format.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use http::{HeaderMap, Method, header};
 use serde_json::Value;
 
 use super::Query;
+use super::accept::Rendering;
 use super::protobuf;
 use super::query::decode;
 use crate::admission::Session;
@@ -23,6 +24,15 @@ pub(crate) struct Target {
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
+    /// Whether the path itself asks to watch, as paths did before the query could.
+    pub(crate) watch: bool,
+}
+
+impl Target {
+    /// Whether a request follows changes: the query asks for it on a collection, or the path does.
+    pub(crate) fn watches(&self, query: &Query) -> bool {
+        self.watch || (self.name.is_none() && query.flag("watch"))
+    }
 }
 
 /// What a path stands for.
@@ -46,6 +56,8 @@ pub(crate) enum Route {
     Version,
     /// `/healthz`, `/livez`, `/readyz`.
     Health,
+    /// A path that begins like that of a watch and names nothing to watch.
+    Unclear,
     /// Anything else.
     Unknown,
 }
@@ -73,6 +85,14 @@ impl Route {
 
 fn target(group: &str, version: &str, rest: &[&str]) -> Route {
     let mut target = Target { group: group.to_owned(), version: version.to_owned(), ..Target::default() };
+    let rest = match rest {
+        ["watch"] => return Route::Unclear,
+        ["watch", rest @ ..] => {
+            target.watch = true;
+            rest
+        }
+        rest => rest,
+    };
     // `/namespaces/<name>/<word>` is a subresource of the namespace itself when the word is one.
     let rest = match rest {
         ["namespaces", namespace, plural, rest @ ..] if !matches!(*plural, "status" | "finalize") => {
@@ -190,45 +210,16 @@ pub(crate) fn decode_yaml(body: &[u8]) -> Result<Value, ApiError> {
     // JSON is YAML, and the common case by far.
     serde_json::from_str(text).or_else(|_| {
         // `y` and `on` are texts, as in the YAML reader of Kubernetes.
-        let options = serde_saphyr::options! { strict_booleans: true };
-        serde_saphyr::from_str_with_options(text, options)
+        let options = || serde_saphyr::options! { strict_booleans: true };
+        let whole = serde_saphyr::from_str_with_options(text, options());
+        // What follows the first document is nobody's business.
+        let first = |_: &serde_saphyr::Error| {
+            serde_saphyr::read_with_options::<_, Value>(&mut text.as_bytes(), options()).next()?.ok()
+        };
+        whole
+            .or_else(|error| first(&error).ok_or(error))
             .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))
     })
-}
-
-/// The shape in which a client wants objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rendering {
-    Object,
-    Table,
-    Metadata,
-}
-
-/// Reads `Accept`.
-///
-/// # Errors
-/// 406 when the client takes neither JSON nor YAML nor anything.
-pub(crate) fn rendering(headers: &HeaderMap, built_in: bool) -> Result<Rendering, ApiError> {
-    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("*/*");
-    let mut known = !built_in;
-    for choice in accept.split(',') {
-        let mut parts = choice.split(';').map(str::trim);
-        let media = parts.next().unwrap_or_default();
-        if !matches!(media, "application/json" | "application/yaml" | "*/*" | "application/*" | "") {
-            known |= media == PROTOBUF;
-            continue;
-        }
-        known = true;
-        let shape = parts.find_map(|parameter| parameter.strip_prefix("as="));
-        match shape {
-            None => return Ok(Rendering::Object),
-            Some("Table") => return Ok(Rendering::Table),
-            Some("PartialObjectMetadata" | "PartialObjectMetadataList") => return Ok(Rendering::Metadata),
-            Some(_) => {}
-        }
-    }
-    Err(if known { ApiError::not_acceptable(built_in) } else { ApiError::no_representation() })
 }
 
 #[cfg(test)]
@@ -243,6 +234,14 @@ mod tests {
     }
 
     #[test]
+    fn only_the_first_document_of_a_body_is_read() {
+        for body in ["{a: 1} {}", "a: 1\n---\nb: 2", "a: 1\n---\n: ["] {
+            assert_eq!(decode_yaml(body.as_bytes()).unwrap()["a"], 1, "{body}");
+        }
+        assert!(decode_yaml(b"a: [").is_err());
+    }
+
+    #[test]
     fn paths_name_objects_collections_and_subresources() {
         let pod = parsed("/api/v1/namespaces/default/pods/web/eviction");
         assert_eq!((pod.plural.as_str(), pod.name.as_deref()), ("pods", Some("web")));
@@ -251,20 +250,11 @@ mod tests {
         assert_eq!((all.group.as_str(), all.namespace, all.name), ("apps", None, None));
         let namespace = parsed("/api/v1/namespaces/default");
         assert_eq!((namespace.plural.as_str(), namespace.name.as_deref()), ("namespaces", Some("default")));
+        let watched = parsed("/api/v1/watch/namespaces/default/pods/web");
+        assert_eq!((watched.plural.as_str(), watched.name.as_deref()), ("pods", Some("web")));
+        assert!(watched.watch && !pod.watch);
+        assert_eq!(Route::parse("/api/v1/watch"), Route::Unclear);
         let finalize = parsed("/api/v1/namespaces/default/finalize");
         assert_eq!((finalize.namespace, finalize.subresource.as_deref()), (None, Some("finalize")));
-    }
-
-    #[test]
-    fn the_first_acceptable_rendering_wins() {
-        let render = |accept: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::ACCEPT, accept.parse().unwrap());
-            rendering(&headers, true)
-        };
-        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1,application/json";
-        assert_eq!(render(kubectl), Ok(Rendering::Table));
-        assert_eq!(render("application/vnd.kubernetes.protobuf,application/json"), Ok(Rendering::Object));
-        assert!(render("application/vnd.kubernetes.protobuf").is_err());
     }
 }

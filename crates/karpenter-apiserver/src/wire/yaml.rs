@@ -1,7 +1,7 @@
 //! Answers in YAML, for people who ask with curl.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, header};
+use http::{HeaderValue, Response, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
@@ -9,13 +9,6 @@ use super::ResponseBody;
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
-
-/// Whether a client would rather read YAML than JSON.
-pub(crate) fn prefers_yaml(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    let mut media = accept.split(',').map(|choice| choice.split(';').next().unwrap_or_default().trim());
-    media.find(|media| matches!(*media, YAML | JSON | "*/*" | "application/*")) == Some(YAML)
-}
 
 /// Writes a whole JSON answer as YAML; other answers stay as they are.
 pub(crate) async fn into_yaml(response: Response<ResponseBody>) -> Response<ResponseBody> {
@@ -37,22 +30,4 @@ pub(crate) async fn into_yaml(response: Response<ResponseBody>) -> Response<Resp
         None => bytes,
     };
     Response::from_parts(parts, Full::new(body).boxed_unsync())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_format_a_client_names_is_the_one_it_prefers() {
-        let prefers = |accept: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::ACCEPT, accept.parse().unwrap());
-            prefers_yaml(&headers)
-        };
-        assert!(prefers("application/yaml"));
-        assert!(prefers("text/html, application/yaml;q=0.9, application/json"));
-        assert!(!prefers("application/json, application/yaml"));
-        assert!(!prefers("*/*"));
-    }
 }

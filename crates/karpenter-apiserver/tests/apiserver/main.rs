@@ -6,6 +6,7 @@ mod admission;
 mod apply;
 mod crd;
 mod deletion;
+mod forms;
 mod kinds;
 mod lists;
 mod network;

@@ -19,10 +19,18 @@ pub(super) fn job(job: &Place<'_, '_>, errors: &mut Errors) {
         errors.push(selector.required(""));
     }
     let labels = &spec.value["template"]["metadata"]["labels"];
-    if !selector.is_set() || !LabelSelector::from_object(selector.value).matches_labels(labels) {
+    if selects_others(&selector, labels) {
         let path = format!("{}.template.metadata.labels", spec.path());
         errors.push(FieldError::invalid(path, labels, "`selector` does not match template `labels`"));
     }
+}
+
+/// Whether a selector leaves out what has these labels; one that makes no sense has errors enough of its own.
+fn selects_others(selector: &Place<'_, '_>, labels: &Value) -> bool {
+    let mut own = Errors::default();
+    scheduling::label_selector(selector, &mut own);
+    own.0.is_empty()
+        && (!selector.is_set() || !LabelSelector::from_object(selector.value).matches_labels(labels))
 }
 
 /// A job that chooses its own pods carries the labels by which it does.
@@ -36,7 +44,7 @@ fn generated_selector(job: &Place<'_, '_>, errors: &mut Errors) {
     let name = &job.value["metadata"]["name"];
     let selector = spec.field("selector");
     let expected = job::expected_labels(uid, name);
-    if !LabelSelector::from_object(selector.value).matches_labels(&expected) {
+    if selects_others(&selector, &expected) {
         errors.push(selector.invalid("`selector` not auto-generated"));
     }
     let path = "spec.template.metadata.labels";
