@@ -58,6 +58,13 @@ impl FieldSelector {
         self.requirements.iter().find(pinned).map(|(_, _, name)| name.as_str())
     }
 
+    /// Returns the value that the selector pins the field at a position to, if it does.
+    pub(crate) fn exact(&self, position: usize) -> Option<&str> {
+        let pinned =
+            |(field, equal, _): &&(Field, bool, String)| *equal && *field == Field::Indexed(position);
+        self.requirements.iter().find(pinned).map(|(_, _, value)| value.as_str())
+    }
+
     pub(crate) fn matches(&self, key: &Key, object: &StoredObject) -> bool {
         self.requirements.iter().all(|(field, equal, value)| {
             let actual = match field {

@@ -13,6 +13,7 @@
 //! The store knows nothing of Kubernetes kinds beyond metadata. Start at [`Store::write`] and [`Store::list`].
 
 mod disk;
+mod field_index;
 mod history;
 mod object;
 mod pool;
@@ -27,6 +28,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 pub use disk::{Disk, DiskError};
+pub use field_index::indexed_position;
 pub use history::{Compacted, Event, EventKind};
 pub use object::{Key, Owner, StoredObject};
 pub use pool::Labels;
@@ -147,7 +149,7 @@ impl Store {
         selectable_fields: &[String],
     ) -> Result<(), DiskError> {
         disk.read(resource, selectable_fields, |key, object| {
-            self.lock().restore(resource, key, Arc::new(object));
+            self.lock().restore(resource, key, Arc::new(object), indexed_position(selectable_fields));
         })
     }
 
@@ -198,6 +200,24 @@ impl Store {
         Ok(Page { revision, objects })
     }
 
+    /// Returns the objects whose indexed field (see [`indexed_position`]) has a value, of one namespace when it is given,
+    /// as they were at `revision`. Objects that were written since may be among them whatever their value.
+    ///
+    /// # Errors
+    /// Returns [`Compacted`] when the history no longer reaches back to `revision`.
+    pub fn list_with(
+        &self,
+        resource: &str,
+        value: &str,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> Result<Page, Compacted> {
+        let state = self.lock();
+        let revision = revision.min(state.revision);
+        let objects = state.list_with(resource, value, namespace, revision)?;
+        Ok(Page { revision, objects })
+    }
+
     /// Writes an object and stamps the new revision into `metadata.resourceVersion` of `value`.
     ///
     /// # Errors
@@ -242,7 +262,7 @@ impl Store {
         let revision = state.revision + 1;
         value["metadata"]["resourceVersion"] = Value::String(revision.to_string());
         let object = Arc::new(StoredObject::new(value, revision, selectable_fields));
-        state.apply(resource, key, &object, removed);
+        state.apply(resource, key, &object, indexed_position(selectable_fields), removed);
         if self.writer.is_some() {
             self.shared.work.notify_one();
         } else {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::field_index::FieldIndex;
 use super::history::{Compacted, Event, EventKind, History, Undo};
 use super::{Change, Changed, Expected, Key, ResourceName, StoredObject};
 
@@ -21,11 +22,16 @@ type Dependents = HashMap<Box<str>, BTreeSet<(ResourceName, Arc<Key>)>>;
 pub(super) struct Table {
     pub(super) objects: BTreeMap<Arc<Key>, Arc<StoredObject>>,
     pub(super) history: History,
+    index: FieldIndex,
 }
 
 impl Table {
     pub(super) fn new(history_limit: usize, compacted: u64) -> Self {
-        Self { objects: BTreeMap::new(), history: History::new(history_limit, compacted) }
+        Self {
+            objects: BTreeMap::new(),
+            history: History::new(history_limit, compacted),
+            index: FieldIndex::default(),
+        }
     }
 
     /// Returns an object as it was at `revision`, which the history must reach back to.
@@ -49,6 +55,14 @@ impl Table {
         let current = self.objects.range(bounds.clone()).take_while(|(key, _)| in_scope(key));
         let undo = undo.range(bounds).take_while(|(key, _)| in_scope(key));
         overlaid(current, undo)
+    }
+
+    /// Returns the objects with a value of the indexed field, and those that `undo` turns back.
+    fn with(&self, value: &str, namespace: Option<&str>, undo: &Undo) -> Vec<Entry> {
+        let in_scope = |key: &Key| namespace.is_none_or(|namespace| &*key.namespace == namespace);
+        let current = self.index.with(value).filter(|key| in_scope(key));
+        let current = current.filter_map(|key| self.objects.get_key_value(key));
+        overlaid(current, undo.iter().filter(|(key, _)| in_scope(key)))
     }
 }
 
@@ -137,12 +151,26 @@ impl State {
         Ok(table.range(namespace, after, &undo))
     }
 
-    /// Makes a write: the object must carry the next revision.
+    /// Returns the objects at `revision`, as [`Table::with`] does.
+    pub(super) fn list_with(
+        &self,
+        resource: &str,
+        value: &str,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> Result<Vec<Entry>, Compacted> {
+        let Some(table) = self.tables.get(resource) else { return Ok(Vec::new()) };
+        let undo = if revision < self.revision { table.history.before(revision)? } else { Undo::new() };
+        Ok(table.with(value, namespace, &undo))
+    }
+
+    /// Makes a write: the object must carry the next revision. `indexed` is where its indexed field stands.
     pub(super) fn apply(
         &mut self,
         resource: &ResourceName,
         key: &Key,
         object: &Arc<StoredObject>,
+        indexed: Option<usize>,
         removed: bool,
     ) {
         self.revision = object.revision;
@@ -162,6 +190,9 @@ impl State {
         };
         let after = (!removed).then_some(&**object);
         index_owners(&mut self.dependents, resource, &key, previous.as_deref(), after);
+        if let Some(position) = indexed {
+            table.index.change(position, &key, previous.as_deref(), after);
+        }
         table.history.push(Event { kind, key: Arc::clone(&key), object: Arc::clone(object), previous });
         self.announce(resource, &key, object, removed);
         match &mut self.queue {
@@ -174,11 +205,20 @@ impl State {
     }
 
     /// Puts an object that was read from the disk in its place.
-    pub(super) fn restore(&mut self, resource: &ResourceName, key: Key, object: Arc<StoredObject>) {
+    pub(super) fn restore(
+        &mut self,
+        resource: &ResourceName,
+        key: Key,
+        object: Arc<StoredObject>,
+        indexed: Option<usize>,
+    ) {
         let key = Arc::new(key);
         index_owners(&mut self.dependents, resource, &key, None, Some(&object));
         self.announce(resource, &key, &object, false);
         if let Some(table) = self.tables.get_mut(resource) {
+            if let Some(position) = indexed {
+                table.index.change(position, &key, None, Some(&object));
+            }
             table.objects.insert(key, object);
         }
     }

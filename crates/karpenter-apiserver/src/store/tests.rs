@@ -43,6 +43,31 @@ fn a_list_at_an_older_revision_undoes_later_writes() {
 }
 
 #[test]
+fn objects_are_found_by_their_node_as_they_move() {
+    let store = Store::new(10);
+    let fields = ["spec.nodeName".to_owned()];
+    let place = |name: &str, node: &str, expected| {
+        let mut value = json!({"metadata": {"name": name}, "spec": {"nodeName": node}});
+        store.write(&resource(), &Key::new("a", name), expected, &mut value, &fields).unwrap().revision
+    };
+    let first = place("x", "", Expected::Absent);
+    let then = place("y", "n1", Expected::Absent);
+    place("z", "n2", Expected::Absent);
+    let moved = place("x", "n1", Expected::Revision(first));
+    let on = |node, revision| {
+        let page = store.list_with("pods", node, Some("a"), revision).unwrap();
+        let there = page.objects.iter().filter(|(_, object)| &*object.fields[0] == node);
+        there.map(|(key, _)| key.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!((on("n1", moved), on("", moved)), (vec!["x".to_owned(), "y".to_owned()], Vec::new()));
+    assert_eq!((on("n1", then), on("", then)), (vec!["y".to_owned()], vec!["x".to_owned()]));
+    assert!(store.list_with("pods", "n1", Some("b"), moved).unwrap().objects.is_empty());
+    let mut last = json!({"metadata": {"name": "x"}, "spec": {"nodeName": "n1"}});
+    store.remove(&resource(), &Key::new("a", "x"), moved, &mut last, &fields).unwrap();
+    assert_eq!(on("n1", store.revision()), ["y"]);
+}
+
+#[test]
 fn dropped_history_is_reported_as_compacted() {
     let store = Store::new(2);
     let start = store.revision();

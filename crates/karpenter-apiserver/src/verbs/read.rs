@@ -11,7 +11,7 @@ use crate::error::ApiError;
 use crate::registry::Resource;
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::server::Core;
-use crate::store::{Compacted, Key, Page, StoredObject};
+use crate::store::{Compacted, Key, Page, StoredObject, indexed_position};
 use crate::wire::{Answer, Call, Query, Rendering};
 
 /// Both selectors of a request.
@@ -31,6 +31,11 @@ impl Selectors {
 
     pub(super) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// Returns the value of the field that objects are indexed by, if only one is wanted.
+    pub(super) fn pinned(&self, resource: &Resource) -> Option<&str> {
+        self.fields.exact(indexed_position(&resource.selectable_fields)?)
     }
 
     pub(super) fn matches(&self, key: &Key, object: &StoredObject) -> bool {
@@ -128,7 +133,7 @@ impl Core {
             && call.query.get("continue").is_none()
             && &*call.resource.name != "events";
         let limit = if cached { 0 } else { options.limit };
-        let page = self.page(call, &options)?;
+        let page = self.page(call, &options, &selectors)?;
         let revision = page.revision;
         let total = page.objects.len();
         let mut kept = Vec::with_capacity(if limit == 0 { total } else { limit.min(total) });
@@ -157,7 +162,7 @@ impl Core {
     }
 
     /// Reads the objects a list may show, at the revision the request asks for.
-    fn page(&self, call: &Call<'_>, options: &ListOptions) -> Result<Page, ApiError> {
+    fn page(&self, call: &Call<'_>, options: &ListOptions, selectors: &Selectors) -> Result<Page, ApiError> {
         let namespace = call.target.namespace.as_deref();
         let name = &call.resource.name;
         if let Some(token) = call.query.get("continue") {
@@ -180,9 +185,14 @@ impl Core {
             return Err(ApiError::too_large_resource_version(asked, current));
         }
         let exact = asked > 0 && (options.exact || (!options.not_older && options.limit > 0));
-        self.store
-            .list(name, namespace, None, Some(if exact { asked } else { current }))
-            .map_err(|_| ApiError::expired("The resourceVersion for the provided list is too old."))
+        let revision = if exact { asked } else { current };
+        // Where a page ends depends on what was left out, so pages are not taken from the index.
+        let pinned = selectors.pinned(&call.resource).filter(|_| options.limit == 0);
+        let page = match pinned {
+            Some(value) => self.store.list_with(name, value, namespace, revision),
+            None => self.store.list(name, namespace, None, Some(revision)),
+        };
+        page.map_err(|_| ApiError::expired("The resourceVersion for the provided list is too old."))
     }
 }
 

@@ -123,11 +123,12 @@ fn check_revision(asked: u64, current: u64) -> Result<u64, ApiError> {
 impl Watch {
     /// Queues the objects of `revision` as ADDED, and the bookmark that ends them when the client asked for it.
     fn show_state(&mut self, revision: u64, announce_end: bool) -> Result<(), ApiError> {
-        let page = self
-            .core
-            .store
-            .list(&self.resource.name, self.namespace.as_deref(), None, Some(revision))
-            .map_err(|compacted| too_old(revision, compacted))?;
+        let (store, namespace) = (&self.core.store, self.namespace.as_deref());
+        let page = match self.selectors.pinned(&self.resource) {
+            Some(value) => store.list_with(&self.resource.name, value, namespace, revision),
+            None => store.list(&self.resource.name, namespace, None, Some(revision)),
+        };
+        let page = page.map_err(|compacted| too_old(revision, compacted))?;
         for (key, object) in &page.objects {
             if self.wants(key, object) {
                 let event = self.encode("ADDED", object);
