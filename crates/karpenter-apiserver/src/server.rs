@@ -372,7 +372,7 @@ impl Core {
         let Incoming { method, headers, body, .. } = *incoming;
         let query = &Query::parse(incoming.uri.query());
         self.authorize(user, &Attributes::of_request(method, target, query))?;
-        if let Some(answer) = self.review(method, target, body, user) {
+        if let Some(answer) = self.review(method, target, query, headers, body, user) {
             return answer.map(crate::wire::Answer::into_response);
         }
         let resource = match find(registry, target) {

@@ -3,6 +3,7 @@
 mod applies;
 mod bad_requests;
 mod cases;
+mod clients;
 mod creates;
 mod custom;
 mod deletes;
@@ -86,6 +87,7 @@ const FAMILIES: &[(&str, usize, Family)] = &[
     ("custom", 6, custom::objects),
     ("definitions", 3, custom::definitions),
     ("karpenter", 8, karpenter::script),
+    ("clients", 10, clients::script),
 ];
 
 /// Writes the script with this number.

@@ -54,6 +54,7 @@ impl Normalizer {
             Value::String(text) => Value::String(self.text(name, text)),
             Value::Array(items) if name == "managedFields" => self.managed_fields(items),
             Value::Array(items) if name == "clusterIPs" => items.iter().map(|_| json!("<ip>")).collect(),
+            Value::Array(items) if name == "cells" => items.iter().map(|item| self.cell(item)).collect(),
             Value::Array(items) => items.iter().map(|item| self.value("", item)).collect(),
             Value::Object(fields) => self.object(fields),
             Value::Number(number) if matches!(name, "nodePort" | "healthCheckNodePort") => {
@@ -63,8 +64,19 @@ impl Normalizer {
         }
     }
 
+    /// A cell of a table; how many seconds old an object is depends on when the question comes.
+    fn cell(&mut self, cell: &Value) -> Value {
+        let seconds = cell.as_str().and_then(|text| text.strip_suffix('s'));
+        if seconds.is_some_and(|digits| digits.parse::<u32>().is_ok()) {
+            return json!("<age>");
+        }
+        self.value("", cell)
+    }
+
     fn object(&mut self, fields: &Map<String, Value>) -> Value {
-        let list = fields.contains_key("items") || fields.get("type").is_some_and(|kind| kind == "BOOKMARK");
+        let list = fields.contains_key("items")
+            || fields.contains_key("rows")
+            || fields.get("type").is_some_and(|kind| kind == "BOOKMARK");
         let mut result = Map::new();
         for (name, value) in fields {
             let mut value = match name.as_str() {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Validation;
 use crate::registry::{Conversion, Custom, PrinterColumn, Resource, ScalePaths, Subresource};
 use crate::schema::Node;
+use crate::table::OBJECT_CREATED;
 
 /// Fills in what Kubernetes defaults in a definition.
 pub(crate) fn prepare(definition: &mut Value) {
@@ -156,7 +157,13 @@ fn columns(version: &Value) -> Vec<PrinterColumn> {
             name: owned(&column["name"]),
             kind: owned(&column["type"]),
             format: owned(&column["format"]),
-            description: owned(&column["description"]),
+            description: match column["description"].as_str().unwrap_or_default() {
+                "" => format!(
+                    "Custom resource definition column (in JSONPath format): {}",
+                    owned(&column["jsonPath"])
+                ),
+                said => said.to_owned(),
+            },
             priority: column["priority"].as_i64().unwrap_or(0),
             path: owned(&column["jsonPath"]),
         })
@@ -168,7 +175,7 @@ fn columns(version: &Value) -> Vec<PrinterColumn> {
         name: "Age".into(),
         kind: "date".into(),
         format: String::new(),
-        description: "Time since the object was created.".into(),
+        description: OBJECT_CREATED.clone(),
         priority: 0,
         path: ".metadata.creationTimestamp".into(),
     }]

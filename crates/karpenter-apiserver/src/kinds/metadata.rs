@@ -87,6 +87,7 @@ fn checks_names_again(resource: &Resource) -> bool {
                 | "configmaps"
                 | "serviceaccounts"
                 | "limitranges"
+                | "controllerrevisions.apps"
                 | "endpointslices.discovery.k8s.io"
                 | "ingresses.networking.k8s.io"
                 | "ingressclasses.networking.k8s.io"

@@ -43,7 +43,8 @@ pub(super) fn job_selector(job: &mut Value) {
     if job["spec"]["manualSelector"] == true {
         return;
     }
-    let (uid, name) = (job["metadata"]["uid"].clone(), job["metadata"]["name"].clone());
+    let text = |name: &str| json!(job["metadata"][name].as_str().unwrap_or_default());
+    let (uid, name) = (text("uid"), text("name"));
     let spec = &mut job["spec"];
     // What is said about labels that the server chooses is left to be refused.
     let selected = &mut spec["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"];

@@ -28,9 +28,6 @@ pub(super) fn cells(resource: &str, object: &Value, now: Timestamp) -> Vec<Value
             let [names, images] = containers(&object["template"]);
             vec![name, names, images, json!(labels(&object["template"]["metadata"]["labels"]))]
         }
-        "csistoragecapacities.storage.k8s.io" => {
-            vec![name, object["storageClassName"].clone(), json!(or(&object["capacity"], "<unset>"))]
-        }
         "ipaddresses.networking.k8s.io" => {
             let parent = &spec["parentRef"];
             let parts = ["resource", "group", "namespace", "name"].map(|part| text(&parent[part]));

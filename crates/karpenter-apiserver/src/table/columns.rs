@@ -68,7 +68,6 @@ const COLUMNS: &[(&str, &str)] = &[
         "csidrivers.storage.k8s.io",
         "Name|?AttachRequired|?PodInfoOnMount|?StorageCapacity|TokenRequests|?RequiresRepublish|Modes|Age",
     ),
-    ("csistoragecapacities.storage.k8s.io", "Name|StorageClassName|Capacity"),
     ("priorityclasses.scheduling.k8s.io", "Name|#Value|?Global-Default|Age|PreemptionPolicy"),
     ("leases.coordination.k8s.io", "Name|Holder|Age"),
     ("resourceclaims.resource.k8s.io", "Name|State|Age"),
@@ -90,6 +89,11 @@ const OTHERS: &str = "Name|@Created At";
 pub(super) fn columns(resource: &str) -> Vec<Column> {
     let listed = COLUMNS.iter().find(|(name, _)| *name == resource).map_or(OTHERS, |(_, columns)| *columns);
     listed.split('|').map(column).collect()
+}
+
+/// Whether a resource has columns of its own.
+pub(super) fn are_listed(resource: &str) -> bool {
+    COLUMNS.iter().any(|(name, _)| *name == resource)
 }
 
 fn column(text: &'static str) -> Column {

@@ -3,6 +3,7 @@
 mod age;
 mod cells;
 mod columns;
+mod descriptions;
 mod json_path;
 mod network;
 mod pieces;
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use age::age;
+pub(crate) use descriptions::OBJECT_CREATED;
 
 use crate::registry::{PrinterColumn, Resource};
 use crate::wire::{MetaVersion, Query};
@@ -30,9 +32,11 @@ pub(crate) fn render(
         (custom_definitions(&custom.columns), cells.collect())
     } else {
         let columns = columns::columns(&resource.name);
-        let definitions = columns.iter().map(|column| {
-            let format = if column.name == "Name" { "name" } else { "" };
-            definition(column.name, column.kind, format, "", column.priority)
+        let descriptions = descriptions::of_columns(resource);
+        let definitions = columns.iter().zip(descriptions.iter()).map(|(column, description)| {
+            // Whoever attaches a volume is a name, too.
+            let format = if matches!(column.name, "Name" | "Attacher") { "name" } else { "" };
+            definition(column.name, column.kind, format, description, column.priority)
         });
         let cells = objects.iter().map(|object| cells::cells(&resource.name, object, now));
         (definitions.collect(), cells.collect())
@@ -59,6 +63,9 @@ pub(crate) fn render(
             row
         })
         .collect();
+    // A kind that says nothing about its columns has no list of rows when it has no objects.
+    let said = resource.is_custom() || columns::are_listed(&resource.name);
+    let rows = if rows.is_empty() && !said { Value::Null } else { Value::Array(rows) };
     // What is only tried out has no version.
     let revision = objects.first().and_then(|object| object["metadata"]["resourceVersion"].as_str());
     let metadata = revision.map_or_else(|| json!({}), |revision| json!({"resourceVersion": revision}));
@@ -73,7 +80,7 @@ fn definition(name: &str, kind: &str, format: &str, description: &str, priority:
 }
 
 fn custom_definitions(columns: &[PrinterColumn]) -> Vec<Value> {
-    let name = definition("Name", "string", "name", "The name of the object.", 0);
+    let name = definition("Name", "string", "name", &descriptions::OBJECT_NAME, 0);
     let declared = columns.iter().map(|column| {
         definition(&column.name, &column.kind, &column.format, &column.description, column.priority)
     });

@@ -28,15 +28,15 @@ impl Author {
         }
     }
 
-    /// The author of an object of another kind that is sent to a subresource.
+    /// The author of an object that nobody keeps: a review, or one of another kind that is sent to a subresource.
     pub(super) fn of_request(
         core: &Core,
-        options: &WriteOptions,
+        manager: &str,
         api_version: &str,
         subresource: &'static str,
     ) -> Self {
         Self {
-            name: options.manager.clone(),
+            name: manager.to_owned(),
             api_version: api_version.to_owned(),
             subresource,
             now: core.now(),

@@ -1,6 +1,6 @@
 //! What a client says about a write in the query: dry run, field manager, field validation, force.
 
-use http::header;
+use http::{HeaderMap, header};
 use serde_json::json;
 
 use crate::error::{ApiError, FieldError};
@@ -60,7 +60,7 @@ impl WriteOptions {
         if !errors.is_empty() {
             return Err(ApiError::invalid("meta.k8s.io", kind, "", &errors));
         }
-        let manager = if manager.is_empty() { agent(call) } else { manager.to_owned() };
+        let manager = if manager.is_empty() { agent(call.headers) } else { manager.to_owned() };
         Ok(Self { dry_run: !dry_run.is_empty(), manager, validation, force: force == Some(true) })
     }
 }
@@ -82,9 +82,8 @@ fn check_manager(manager: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// The part of the user agent before the slash, which owns fields when no manager is named.
-fn agent(call: &Call<'_>) -> String {
-    let agent =
-        call.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+pub(super) fn agent(headers: &HeaderMap) -> String {
+    let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     let name = agent.split('/').next().unwrap_or_default();
     name.chars().filter(|character| !character.is_control()).take(MANAGER_LENGTH_MAX).collect()
 }

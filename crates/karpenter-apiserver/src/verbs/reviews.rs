@@ -1,13 +1,17 @@
 //! Reviews: questions in the form of objects that are answered and never stored.
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 
+use super::author::Author;
+use super::options::agent;
+use crate::apply::Managers;
 use crate::authentication::{AUDIENCE, User};
 use crate::authorization::{Action, Attributes, Rule};
 use crate::error::{ApiError, FieldError};
+use crate::schema::{Node, canonical, zero};
 use crate::server::Core;
-use crate::wire::{Answer, Target, decode_body};
+use crate::wire::{Answer, Query, Target, decode_body};
 
 /// Group, plural name, kind and scope of the reviews that are answered.
 pub(crate) const REVIEWS: &[(&str, &str, &str, bool)] = &[
@@ -25,6 +29,8 @@ impl Core {
         &self,
         method: &Method,
         target: &Target,
+        query: &Query,
+        headers: &HeaderMap,
         body: &[u8],
         user: &User,
     ) -> Option<Result<Answer, ApiError>> {
@@ -59,8 +65,24 @@ impl Core {
                 }
             }
             answer["status"] = status;
+            if !matches!(*kind, "SelfSubjectReview" | "SelfSubjectRulesReview") {
+                let manager = query.get("fieldManager").map_or_else(|| agent(headers), str::to_owned);
+                self.review_managers(&review, kind, &target.group, &manager).put(&mut answer);
+            }
             Ok(Answer::value(StatusCode::CREATED, &answer))
         }))
+    }
+
+    /// Credits whoever asks with the question.
+    fn review_managers(&self, review: &Value, kind: &str, group: &str, manager: &str) -> Managers {
+        let api_version = format!("{group}/v1");
+        let node = Node::built_in(&api_version, kind);
+        let mut review = review.clone();
+        canonical(&mut review, &node);
+        let mut managers = Managers::default();
+        let author = Author::of_request(self, manager, &api_version, "");
+        managers.update(&zero(&node), &review, &node, author.manager());
+        managers
     }
 
     fn verdict(&self, kind: &str, spec: &Value, target: &Target, user: &User) -> Result<Value, ApiError> {

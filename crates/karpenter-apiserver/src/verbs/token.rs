@@ -112,7 +112,7 @@ impl Core {
     fn token_managers(&self, call: &Call<'_>, request: &Value) -> Result<Managers, ApiError> {
         let options = WriteOptions::read(call, "CreateOptions")?;
         let node = Node::built_in(API_VERSION, "TokenRequest");
-        let author = Author::of_request(self, &options, API_VERSION, "token");
+        let author = Author::of_request(self, &options.manager, API_VERSION, "token");
         let mut managers = Managers::default();
         managers.update(&zero(&node), request, &node, author.manager());
         Ok(managers)

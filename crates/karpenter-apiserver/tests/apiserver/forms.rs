@@ -42,6 +42,29 @@ async fn forms_are_written_in_the_version_asked_for() {
 }
 
 #[tokio::test]
+async fn columns_are_described_and_kinds_without_any_have_no_rows() {
+    let world = World::new();
+    let (_, pods) = get(&world, "/api/v1/pods", &form("Table", "v1")).await;
+    let described = |column: &Value| column["description"].as_str().is_some_and(|text| !text.is_empty());
+    assert!(pods["columnDefinitions"].as_array().unwrap().iter().all(described));
+    assert_eq!(pods["rows"], json!([]));
+    let (_, ranges) = get(&world, "/api/v1/limitranges", &form("Table", "v1")).await;
+    assert_eq!(ranges["rows"], NOTHING.clone());
+}
+
+#[tokio::test]
+async fn a_review_says_who_asked() {
+    let world = World::new();
+    let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "group": ""}}});
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews?fieldManager=me";
+    let (code, answer) = world.raw("POST", path, &[], &review).await;
+    let entry = &answer["metadata"]["managedFields"][0];
+    assert_eq!((code, &entry["manager"]), (201, &json!("me")));
+    let owned = json!({"f:spec": {"f:resourceAttributes": {".": {}, "f:verb": {}, "f:resource": {}}}});
+    assert_eq!(entry["fieldsV1"], owned);
+}
+
+#[tokio::test]
 async fn one_object_is_no_list_and_a_list_no_object() {
     let world = world_with_maps(&["a"]).await;
     let (code, status) = get(&world, &format!("{MAPS}/a"), &form("PartialObjectMetadataList", "v1")).await;

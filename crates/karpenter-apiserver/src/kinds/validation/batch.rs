@@ -1,6 +1,6 @@
 //! Rules of jobs and cron jobs.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{job, scheduling};
 use crate::error::FieldError;
@@ -40,8 +40,8 @@ fn generated_selector(job: &Place<'_, '_>, errors: &mut Errors) {
         return;
     }
     let labels = &spec.value["template"]["metadata"]["labels"];
-    let uid = &job.value["metadata"]["uid"];
-    let name = &job.value["metadata"]["name"];
+    let text = |name: &str| json!(job.value["metadata"][name].as_str().unwrap_or_default());
+    let (uid, name) = (&text("uid"), &text("name"));
     let selector = spec.field("selector");
     let expected = job::expected_labels(uid, name);
     if selects_others(&selector, &expected) {
