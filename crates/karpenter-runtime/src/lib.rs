@@ -19,6 +19,7 @@ mod cache;
 mod controller;
 mod key;
 mod leadership;
+mod lean;
 mod perform;
 mod queue;
 mod runtime;
