@@ -559,7 +559,6 @@ impl Controller for StateKeeper {
 
 /// A node without the lists nobody reads here; images alone can be most of a node.
 fn lean_node(mut node: Node) -> Node {
-    node.metadata.managed_fields = None;
     if let Some(status) = &mut node.status {
         status.images = None;
         status.volumes_attached = None;

@@ -6,6 +6,7 @@
 use std::sync::Mutex;
 
 use jiff::{SignedDuration, Timestamp};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::time::Instant;
 
 /// Characters Kubernetes uses for generated name suffixes: no vowels and no look-alikes, so no words arise.
@@ -57,7 +58,7 @@ impl Environment for SystemEnvironment {
 
     fn entropy(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
-        aws_lc_rs::rand::fill(&mut bytes).expect("the operating system supplies randomness");
+        SystemRandom::new().fill(&mut bytes).expect("the operating system supplies randomness");
         bytes
     }
 }

@@ -203,7 +203,6 @@ impl Templates {
     pub(crate) fn keep(&self, mut pod: Pod) -> PodFacts {
         let demand = Demand::read(&pod);
         let mut meta = std::mem::take(&mut pod.metadata);
-        meta.managed_fields = None;
         let mut labels = meta.labels.take().unwrap_or_default();
         for own in demand.own_labels.keys() {
             labels.remove(own);

@@ -134,7 +134,7 @@ fn client_config(authority_pem: &[u8]) -> Result<ClientConfig, String> {
     let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(authority_pem)
         .collect::<Result<_, _>>()
         .map_err(|error| unusable(error.to_string()))?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest;
+use ring::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use aws_lc_rs::digest;
+use ring::digest;
 
 use super::{AUTHENTICATED, CREDENTIAL, User};
 

@@ -11,7 +11,7 @@ mod token;
 
 use std::collections::BTreeMap;
 
-use aws_lc_rs::hmac;
+use ring::hmac;
 use http::{HeaderMap, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};

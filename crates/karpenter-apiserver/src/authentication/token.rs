@@ -1,6 +1,6 @@
 //! Tokens of service accounts: signed by the server, accepted until they expire.
 
-use aws_lc_rs::hmac;
+use ring::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;

@@ -141,7 +141,7 @@ impl Identity {
 }
 
 fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+    Arc::new(rustls::crypto::ring::default_provider())
 }
 
 fn common_name(name: &str) -> DistinguishedName {
