@@ -9,6 +9,7 @@ mod disruption;
 mod format;
 mod nodes;
 mod outcome;
+mod place;
 mod pods;
 
 use std::sync::Arc;

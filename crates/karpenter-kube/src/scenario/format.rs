@@ -15,6 +15,7 @@ use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visi
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::place::path_at;
 use crate::invalid::{At, Invalid};
 
 /// Reads `null` like a missing field, as other JSON readers do.
@@ -254,7 +255,7 @@ impl PodGroup<'_> {
     /// The Kubernetes object.
     pub(super) fn pod(&self) -> Result<kube::Pod, Invalid> {
         let Some(written) = self.pod else { return Ok(kube::Pod::default()) };
-        located(&mut serde_json::Deserializer::from_str(written.get()), Text::Part).at("pod")
+        located(written.get(), Text::Part).at("pod")
     }
 }
 
@@ -278,16 +279,14 @@ pub(super) fn parse(text: &[u8]) -> Result<(Scenario<'_>, &'static str), Invalid
 }
 
 fn read<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, Invalid> {
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let value = located(&mut json, Text::File)?;
-    json.end()
-        .map_err(|error| Invalid::new(format!("there is more after the end of the document: {error}")))?;
-    Ok(value)
+    let text =
+        str::from_utf8(text).map_err(|error| Invalid::new(format!("the file is not UTF-8: {error}")))?;
+    located(text, Text::File)
 }
 
 /// An object of Karpenter's own API. `null` stands for a missing field, as in files written by programs.
 pub(super) fn api_object<T: DeserializeOwned>(written: &Value) -> Result<T, Invalid> {
-    located(without_nulls(written), Text::Part)
+    located(&without_nulls(written).to_string(), Text::Part)
 }
 
 /// A NodePool, of which a scenario may leave out everything it has nothing to say about.
@@ -298,7 +297,7 @@ pub(super) fn node_pool(written: &Value) -> Result<NodePool, Invalid> {
         let Value::Object(fields) = object else { break };
         object = fields.entry(field).or_insert_with(|| Value::Object(Map::new()));
     }
-    located(written, Text::Part)
+    located(&written.to_string(), Text::Part)
 }
 
 fn without_nulls(written: &Value) -> Value {
@@ -319,21 +318,18 @@ enum Text {
     Part,
 }
 
-fn located<'de, D, T>(deserializer: D, text: Text) -> Result<T, Invalid>
-where
-    D: Deserializer<'de, Error = serde_json::Error>,
-    T: Deserialize<'de>,
-{
-    serde_path_to_error::deserialize(deserializer).map_err(|error| {
-        let path = error.path().to_string();
-        let path = if path == "." { String::new() } else { path };
-        let error = error.inner();
+fn located<'de, T: Deserialize<'de>>(written: &'de str, text: Text) -> Result<T, Invalid> {
+    let mut json = serde_json::Deserializer::from_str(written);
+    let value = T::deserialize(&mut json).map_err(|error| {
         let place = format!(" at line {} column {}", error.line(), error.column());
         let message = error.to_string();
         let kept = if text == Text::Part { message.strip_suffix(&place) } else { None };
         Invalid {
-            path,
+            path: path_at(written, error.line(), error.column()),
             message: format!("{}; docs/scenario.md describes the format", kept.unwrap_or(&message)),
         }
-    })
+    })?;
+    json.end()
+        .map_err(|error| Invalid::new(format!("there is more after the end of the document: {error}")))?;
+    Ok(value)
 }
