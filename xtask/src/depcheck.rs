@@ -68,6 +68,7 @@ const LAYERS: &[Layer] = &[
             "karpenter-kube",
             "karpenter-provider",
             "karpenter-quantity",
+            "karpenter-runtime",
         ]),
         outside: None,
     },
@@ -85,8 +86,12 @@ const LAYERS: &[Layer] = &[
         uses: Uses::Only(&["karpenter-apiserver", "karpenter-models", "karpenter-runtime"]),
         outside: None,
     },
-    // Runs controllers, whatever they decide.
-    Layer { name: "karpenter-runtime", uses: Uses::Only(&["karpenter-environment"]), outside: None },
+    // Runs controllers, whatever they decide. It reads and writes all kinds, ours among them.
+    Layer {
+        name: "karpenter-runtime",
+        uses: Uses::Only(&["karpenter-api", "karpenter-environment"]),
+        outside: None,
+    },
     // Karpenter's own controllers: any provider, no provider in particular.
     Layer {
         name: "karpenter-controllers",

@@ -4,19 +4,12 @@
 //! decision on an old picture is refused and made again. Metadata and spec go first: where they differ, the status waits for the
 //! next reconcile, which the first write brings about.
 
-use karpenter_runtime::{Key, Write};
-use kube::Resource;
-use serde::Serialize;
+use karpenter_runtime::{Key, Kind, Write};
 use serde_json::{Map, Value};
 
 /// Returns the write that brings `old` a step closer to `new`; none if they are equal.
-///
-/// # Panics
-///
-/// Never: API objects can be written as JSON.
-pub(crate) fn difference<K: Resource<DynamicType = ()> + Serialize>(old: &K, new: &K) -> Option<Write> {
-    let json = |object: &K| serde_json::to_value(object).expect("an API object is JSON");
-    let mut patch = merge_patch(&json(old), &json(new))?;
+pub(crate) fn difference<K: Kind>(old: &K, new: &K) -> Option<Write> {
+    let mut patch = merge_patch(&old.json(), &new.json())?;
     let status = patch.as_object_mut().and_then(|fields| fields.remove("status"));
     let key = Key::of(old);
     let write = if patch.as_object().is_some_and(|fields| !fields.is_empty()) {

@@ -32,6 +32,8 @@ pub struct KWOKNodeClassStatus {
     pub conditions: Option<Vec<Condition>>,
 }
 
+karpenter_runtime::kinds!(KWOKNodeClass);
+
 impl NodeClassObject for KWOKNodeClass {
     fn conditions(&self) -> &[Condition] {
         self.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()

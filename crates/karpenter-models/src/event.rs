@@ -63,8 +63,9 @@ pub(crate) fn event(about: &About, happening: &Happening<'_>, component: &str, v
     let tail =
         u64::from_le_bytes(*view.environment.entropy().first_chunk().expect("sixteen bytes hold eight"));
     let now = time(view.now);
+    let key = Key::namespaced(&about.namespace, &format!("{}.{tail:016x}", about.name));
     let event = json!({
-        "metadata": {"namespace": about.namespace, "name": format!("{}.{tail:016x}", about.name)},
+        "metadata": {"namespace": about.namespace, "name": key.name()},
         "involvedObject": about.reference,
         "reason": happening.reason,
         "message": happening.message,
@@ -76,9 +77,8 @@ pub(crate) fn event(about: &About, happening: &Happening<'_>, component: &str, v
         "lastTimestamp": now,
         "count": 1,
     });
-    let event: Event = serde_json::from_value(event).expect("the event is written in the API's own fields");
     // A namespace that is going away takes no more events, and nobody misses them.
-    Write::create(&event).tolerating(403).tolerating(404).tolerating(409)
+    Write::create_json::<Event>(&key, event).tolerating(403).tolerating(404).tolerating(409)
 }
 
 /// Writes a time as Kubernetes does: whole seconds.

@@ -4,21 +4,15 @@
 //! Since Kubernetes 1.35 resource versions of one kind may be compared as numbers; servers before that behave so too.
 
 use std::any::{Any, TypeId};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque, btree_map};
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use rustc_hash::{FxHashMap, FxHashSet};
-use serde::de::DeserializeOwned;
 
 use crate::key::Key;
-
-/// An object type that can be watched.
-pub trait Kind: Kept + DeserializeOwned + Clone + Debug {}
-
-impl<K> Kind for K where K: Kept + DeserializeOwned + Clone + Debug {}
 
 /// An object type that can be kept in a cache: a watched one, or a lean one made from it with what matters.
 pub trait Kept: Resource<DynamicType = ()> + Send + Sync + 'static {}
@@ -28,43 +22,94 @@ impl<K> Kept for K where K: Resource<DynamicType = ()> + Send + Sync + 'static {
 /// The objects of one kind, in the order of their keys.
 #[derive(Debug)]
 pub struct Cache<K> {
-    objects: BTreeMap<Key, Arc<K>>,
+    places: Places,
+    /// The objects in no order, with holes.
+    objects: Vec<Option<Arc<K>>>,
     gone: Gone,
+}
+
+/// Where each object lies. It knows no kind, so an ordered map is compiled once and not for each of them.
+#[derive(Debug, Default)]
+struct Places {
+    by_key: BTreeMap<Key, usize>,
+    free: Vec<usize>,
+}
+
+impl Places {
+    fn find(&self, key: &Key) -> Option<usize> {
+        self.by_key.get(key).copied()
+    }
+
+    /// Finds or makes the place of `key` among `len` places.
+    fn take(&mut self, key: Key, len: usize) -> usize {
+        let free = &mut self.free;
+        *self.by_key.entry(key).or_insert_with(|| free.pop().unwrap_or(len))
+    }
+
+    fn give_back(&mut self, key: &Key) -> Option<usize> {
+        let place = self.by_key.remove(key)?;
+        self.free.push(place);
+        Some(place)
+    }
+
+    fn iter(&self) -> btree_map::Iter<'_, Key, usize> {
+        self.by_key.iter()
+    }
+
+    fn from(&self, key: &Key) -> btree_map::Range<'_, Key, usize> {
+        self.by_key.range(key..)
+    }
 }
 
 impl<K> Default for Cache<K> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), gone: Gone::default() }
+        Self { places: Places::default(), objects: Vec::new(), gone: Gone::default() }
     }
 }
 
 impl<K: Kept> Cache<K> {
     /// Returns the object named `key`.
     pub fn get(&self, key: &Key) -> Option<&Arc<K>> {
-        self.objects.get(key)
+        self.objects[self.places.find(key)?].as_ref()
     }
 
     /// Returns all objects in the order of their keys.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Key, &Arc<K>)> {
-        self.objects.iter()
+        self.places.iter().map(|(key, place)| (key, self.at(*place)))
     }
 
     /// Returns the objects of one namespace in the order of their names.
     pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<K>> {
-        self.objects
-            .range(Key::namespaced(namespace, "")..)
+        self.places
+            .from(&Key::namespaced(namespace, ""))
             .take_while(move |(key, _)| key.namespace() == Some(namespace))
-            .map(|(_, object)| object)
+            .map(|(_, place)| self.at(*place))
     }
 
     /// Returns how many objects there are.
     pub fn len(&self) -> usize {
-        self.objects.len()
+        self.places.by_key.len()
     }
 
     /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
+        self.places.by_key.is_empty()
+    }
+
+    fn at(&self, place: usize) -> &Arc<K> {
+        self.objects[place].as_ref().expect("a place that is taken holds an object")
+    }
+
+    fn insert(&mut self, key: Key, object: Arc<K>) -> Option<Arc<K>> {
+        let place = self.places.take(key, self.objects.len());
+        if place == self.objects.len() {
+            self.objects.push(None);
+        }
+        self.objects[place].replace(object)
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Arc<K>> {
+        self.objects[self.places.give_back(key)?].take()
     }
 
     /// Takes in an object as it is at its resourceVersion, unless something newer is known.
@@ -73,11 +118,11 @@ impl<K: Kept> Cache<K> {
         if object.meta().uid.as_ref().is_some_and(|uid| self.gone.contains(uid)) {
             return None;
         }
-        if self.objects.get(&key).is_some_and(|known| !newer(&object, known)) {
+        if self.get(&key).is_some_and(|known| !newer(&object, known)) {
             return None;
         }
         let object = Arc::new(object);
-        let old = self.objects.insert(key.clone(), Arc::clone(&object));
+        let old = self.insert(key.clone(), Arc::clone(&object));
         Some(Change::new(key, old, Some(object)))
     }
 
@@ -85,17 +130,17 @@ impl<K: Kept> Cache<K> {
     pub(crate) fn observe_deletion(&mut self, gone: &ObjectMeta) -> Option<Change> {
         self.gone.note(gone.uid.as_deref());
         let key = Key::of_meta(gone);
-        let known = self.objects.get(&key)?;
+        let known = self.get(&key)?;
         if known.meta().uid != gone.uid {
             return None;
         }
-        let old = self.objects.remove(&key);
+        let old = self.remove(&key);
         Some(Change::new(key, old, None))
     }
 
     /// Takes in that our own write removed the object `key`.
     pub(crate) fn forget(&mut self, key: &Key) -> Option<Change> {
-        let old = self.objects.remove(key)?;
+        let old = self.remove(key)?;
         self.gone.note(old.meta().uid.as_deref());
         Some(Change::new(key.clone(), Some(old), None))
     }
@@ -103,14 +148,13 @@ impl<K: Kept> Cache<K> {
     /// Takes in a complete list made at `version`: whatever it lacks and is not newer than it is gone.
     pub(crate) fn observe_list(&mut self, listed: &BTreeSet<Key>, version: Option<u64>) -> Vec<Change> {
         let gone: Vec<Key> = self
-            .objects
             .iter()
             .filter(|(key, object)| !listed.contains(*key) && !newer_than(&***object, version))
             .map(|(key, _)| key.clone())
             .collect();
         gone.into_iter()
             .map(|key| {
-                let old = self.objects.remove(&key);
+                let old = self.remove(&key);
                 self.gone.note(old.as_ref().and_then(|old| old.meta().uid.as_deref()));
                 Change::new(key, old, None)
             })

@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use karpenter_environment::Environment;
 use kube::core::Status;
 
-use crate::cache::{Caches, Change, Kept, Kind};
+use crate::cache::{Caches, Change, Kept};
 use crate::key::Key;
+use crate::kind::Kind;
 use crate::watch::Watch;
 use crate::write::Write;
 

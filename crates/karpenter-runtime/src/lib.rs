@@ -18,6 +18,7 @@
 mod cache;
 mod controller;
 mod key;
+mod kind;
 mod leadership;
 mod lean;
 mod perform;
@@ -27,9 +28,10 @@ mod throttle;
 mod watch;
 mod write;
 
-pub use cache::{Cache, Caches, Change, Delta, Kept, Kind};
+pub use cache::{Cache, Caches, Change, Delta, Kept};
 pub use controller::{Controller, Effect, Outcome, Pace, View, Wakes, Watches};
 pub use key::Key;
+pub use kind::Kind;
 pub use kube::core::Status;
 pub use leadership::{Candidacy, Leadership};
 pub use runtime::{Handle, Runtime};

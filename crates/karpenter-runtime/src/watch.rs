@@ -19,9 +19,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::cache::{Caches, Change, Kept, Kind};
+use crate::cache::{Caches, Change, Kept};
 use crate::controller::Pace;
 use crate::key::Key;
+use crate::kind::Kind;
 use crate::lean::without_managed_fields;
 
 /// How many objects are asked for at a time.
@@ -81,7 +82,7 @@ impl Handling {
             kind: TypeId::of::<V>(),
             name: (K::kind(&()).into_owned(), K::api_version(&()).into_owned()),
             read: Box::new(move |text| {
-                let object: K = serde_json::from_str(&without_managed_fields(text))?;
+                let object = K::read(&without_managed_fields(text))?;
                 let (key, version) = (Key::of(&object), object.meta().resource_version.clone());
                 let kept = keep(object);
                 Ok(Read { key, version, observe: Box::new(|caches| caches.of_mut::<V>().observe(kept)) })

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use kube::Resource;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::key::Key;
+use crate::kind::Kind;
 
 /// What a write does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,17 +47,14 @@ pub struct Write {
 
 impl Write {
     /// Creates `object`. With `generateName` the server picks the name.
-    ///
-    /// # Panics
-    ///
-    /// If `object` cannot be written as JSON, which API types always can.
-    pub fn create<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Self {
-        let mut body = serde_json::to_value(object).expect("an API object is JSON");
-        if let Some(fields) = body.as_object_mut() {
-            fields.insert("apiVersion".into(), K::api_version(&()).into());
-            fields.insert("kind".into(), K::kind(&()).into());
-        }
-        Self::new::<K>(WriteKind::Create, Key::of(object), body)
+    pub fn create<K: Kind>(object: &K) -> Self {
+        Self::create_json::<K>(&Key::of(object), object.json())
+    }
+
+    /// Creates the object that `body` describes.
+    pub fn create_json<K: Resource<DynamicType = ()>>(key: &Key, mut body: Value) -> Self {
+        declare::<K>(&mut body);
+        Self::new::<K>(WriteKind::Create, key.clone(), body)
     }
 
     /// Patches an object with a JSON merge patch.
@@ -77,17 +74,14 @@ impl Write {
 
     /// Applies `body` server-side as `manager`, taking fields over from others.
     pub fn apply<K: Resource<DynamicType = ()>>(key: &Key, manager: &str, mut body: Value) -> Self {
-        if let Some(fields) = body.as_object_mut() {
-            fields.insert("apiVersion".into(), K::api_version(&()).into());
-            fields.insert("kind".into(), K::kind(&()).into());
-        }
+        declare::<K>(&mut body);
         let mut write = Self::new::<K>(WriteKind::Apply, key.clone(), body);
         write.query = vec![("fieldManager", manager.to_owned()), ("force", "true".to_owned())];
         write
     }
 
     /// Replaces an object; its resourceVersion, if set, must be the server's.
-    pub fn replace<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Self {
+    pub fn replace<K: Kind>(object: &K) -> Self {
         Self { kind: WriteKind::Replace, ..Self::create(object) }
     }
 
@@ -206,6 +200,14 @@ impl Write {
     /// Returns the body sent.
     pub fn body(&self) -> &Value {
         &self.body
+    }
+}
+
+/// Says of what kind an object is.
+fn declare<K: Resource<DynamicType = ()>>(body: &mut Value) {
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert("apiVersion".into(), K::api_version(&()).into());
+        fields.insert("kind".into(), K::kind(&()).into());
     }
 }
 

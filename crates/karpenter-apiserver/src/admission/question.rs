@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use ring::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::StatusCode;
+use ring::digest;
 use serde_json::{Value, json};
 
 use super::Write;

@@ -11,9 +11,9 @@ mod token;
 
 use std::collections::BTreeMap;
 
-use ring::hmac;
 use http::{HeaderMap, header};
 use jiff::Timestamp;
+use ring::hmac;
 use serde_json::{Value, json};
 
 use crate::authorization::Authorization;

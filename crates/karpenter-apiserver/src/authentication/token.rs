@@ -1,9 +1,9 @@
 //! Tokens of service accounts: signed by the server, accepted until they expire.
 
-use ring::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
+use ring::hmac;
 use serde_json::{Value, json};
 
 use super::{AUDIENCE, AUTHENTICATED, Authentication, CREDENTIAL, User, is_current};

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ring::digest;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use ring::digest;
 use serde_json::{Map, Value, json};
 
 use crate::discovery::VERSION;

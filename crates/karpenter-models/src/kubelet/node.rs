@@ -173,6 +173,5 @@ fn write_lease(node: &Node, lease: Option<&Lease>, seconds: i32, now: Timestamp)
     let owner: Value = json!([{"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.metadata.uid}]);
     let lease =
         json!({"metadata": {"namespace": LEASES, "name": name, "ownerReferences": owner}, "spec": spec});
-    let lease: Lease = serde_json::from_value(lease).expect("the lease is written in the API's own fields");
-    Write::create(&lease).tolerating(409)
+    Write::create_json::<Lease>(&key, lease).tolerating(409)
 }

@@ -22,7 +22,7 @@ use new_set::{DESIRED, MOST, REVISION, annotation, find_new, make, missing_annot
 use sizes::{Goal, SetSize, Sizes, Strategy, new_set_size, roll, scale};
 use status::Picture;
 
-pub(crate) use new_set::template_hash;
+pub(crate) use new_set::{template_hash, template_json};
 
 const COMPONENT: &str = "deployment-controller";
 

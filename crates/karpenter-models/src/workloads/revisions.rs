@@ -1,13 +1,13 @@
 //! Controller revisions: the history of a set's template.
 
-use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::apps::v1::{ControllerRevision, ReplicaSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use karpenter_runtime::{Caches, Change, Key, Wakes, Write};
+use karpenter_runtime::{Caches, Change, Key, Kind as _, Wakes, Write};
 use kube::Resource;
 use serde_json::{Value, json};
 
-use super::deployment::template_hash;
+use super::deployment::{template_hash, template_json};
 use super::pod_template::controller_reference;
 use crate::selector::Labels;
 
@@ -106,7 +106,8 @@ impl<'a> History<'a> {
         let revision = self.all.iter().find(|revision| revision.metadata.name.as_deref() == Some(name))?;
         let mut template = revision.data.as_ref()?.0["spec"]["template"].clone();
         template.as_object_mut()?.remove("$patch");
-        serde_json::from_value(template).ok()
+        let set = json!({"spec": {"selector": {}, "template": template}});
+        ReplicaSet::read(&set.to_string()).ok()?.spec?.template
     }
 }
 
@@ -121,7 +122,7 @@ pub(super) fn wake_owner(change: &Change, kind: &str, wakes: &mut Wakes) {
 
 /// The template as a patch that puts it back, which is what `kubectl rollout undo` sends.
 fn data(template: &PodTemplateSpec) -> Value {
-    let mut template = serde_json::to_value(template).expect("an API object is JSON");
+    let mut template = template_json(template);
     template["$patch"] = "replace".into();
     json!({"spec": {"template": template}})
 }

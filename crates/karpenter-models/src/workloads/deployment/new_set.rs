@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use karpenter_runtime::Kind as _;
+use serde_json::Value;
 
 use super::super::pod_template::controller_reference;
 
@@ -117,9 +119,17 @@ fn copied(deployment: &Deployment) -> Annotations {
     annotations.into_iter().filter(|(name, _)| !NOT_COPIED.contains(&name.as_str())).collect()
 }
 
+/// Returns a template as JSON.
+pub(crate) fn template_json(template: &PodTemplateSpec) -> Value {
+    // Only whole objects are written; any set with a template will do.
+    let spec = ReplicaSetSpec { template: Some(template.clone()), ..ReplicaSetSpec::default() };
+    let set = ReplicaSet { spec: Some(spec), ..ReplicaSet::default() };
+    set.json()["spec"]["template"].take()
+}
+
 /// Returns a short name for a template, the same for equal templates.
 pub(crate) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
-    let text = serde_json::to_string(template).expect("an API object is JSON");
+    let text = template_json(template).to_string();
     let text = text.bytes().chain(collisions.into_iter().flat_map(i32::to_le_bytes));
     let mut hash = text.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
