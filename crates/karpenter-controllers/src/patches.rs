@@ -8,7 +8,11 @@ use karpenter_runtime::{Key, Kind, Write};
 use serde_json::{Map, Value};
 
 /// Returns the write that brings `old` a step closer to `new`; none if they are equal.
-pub(crate) fn difference<K: Kind>(old: &K, new: &K) -> Option<Write> {
+pub(crate) fn difference<K: Kind + PartialEq>(old: &K, new: &K) -> Option<Write> {
+    // Most looks change nothing, and comparing is much cheaper than writing both down.
+    if old == new {
+        return None;
+    }
     let mut patch = merge_patch(&old.json(), &new.json())?;
     let status = patch.as_object_mut().and_then(|fields| fields.remove("status"));
     let key = Key::of(old);

@@ -53,11 +53,28 @@ struct Shared {
     client: Client,
     environment: Arc<dyn Environment>,
     market: Arc<dyn Market>,
-    types: Vec<Arc<InstanceType>>,
+    types: Vec<Listed>,
     rules: LabelRules,
     unavailable: Mutex<Unavailable>,
     /// Machines on their way, so that one that is stopped does not turn up afterwards.
     booting: Mutex<BTreeMap<String, (Machine, AbortHandle)>>,
+}
+
+/// An instance type as it is listed, and what its offerings are called. They are asked for at every look at the market.
+struct Listed {
+    instance_type: Arc<InstanceType>,
+    keys: Vec<Option<OfferingKey>>,
+}
+
+impl Listed {
+    fn new(instance_type: InstanceType) -> Self {
+        let keys = instance_type
+            .offerings
+            .iter()
+            .map(|offering| offering_key(&instance_type.name, offering))
+            .collect();
+        Self { instance_type: Arc::new(instance_type), keys }
+    }
 }
 
 impl Kwok {
@@ -71,7 +88,7 @@ impl Kwok {
     ) -> Self {
         let rules = LabelRules::for_providers(&[karpenter_api::Provider::Kwok]).with_well_known(well_known);
         let unavailable = Mutex::new(Unavailable::new(REFUSED_FIRST, REFUSED_LONGEST));
-        let types = types.into_iter().map(Arc::new).collect();
+        let types = types.into_iter().map(Listed::new).collect();
         Self {
             shared: Arc::new(Shared {
                 client,
@@ -127,12 +144,12 @@ impl Shared {
         let unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         self.types
             .iter()
-            .map(|listed| {
-                let mut current = Arc::clone(listed);
-                for (index, offering) in listed.offerings.iter().enumerate() {
-                    let Some(key) = offering_key(&listed.name, offering) else { continue };
-                    let available = !unavailable.is_refused(&key, now);
-                    let price = self.market.price(&key, offering.price, now);
+            .map(|Listed { instance_type, keys }| {
+                let mut current = Arc::clone(instance_type);
+                for (index, (offering, key)) in instance_type.offerings.iter().zip(keys).enumerate() {
+                    let Some(key) = key else { continue };
+                    let available = !unavailable.is_refused(key, now);
+                    let price = self.market.price(key, offering.price, now);
                     // Most of the time everything is as listed, and nothing has to be copied.
                     if available != offering.available || price.total_cmp(&offering.price).is_ne() {
                         let changed = &mut Arc::make_mut(&mut current).offerings[index];

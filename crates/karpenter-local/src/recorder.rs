@@ -66,11 +66,12 @@ async fn follow(client: Client, path: &'static str, log: Log) {
         let request = http::Request::get(uri).body(Vec::new()).expect("paths are URIs");
         let Ok(stream) = client.request_stream(request).await else { return };
         let mut lines = std::pin::pin!(stream.lines());
+        let mut last = String::new();
         while let Some(Ok(line)) = lines.next().await {
-            version = version_of(&line).unwrap_or(version);
-            let mut write = log.lock().unwrap_or_else(PoisonError::into_inner);
-            write(&line);
+            log.lock().unwrap_or_else(PoisonError::into_inner)(&line);
+            last = line;
         }
+        version = version_of(&last).unwrap_or(version);
     }
 }
 

@@ -25,7 +25,6 @@ pub(super) fn path_at(text: &str, line: usize, column: usize) -> String {
                     *index += 1;
                 }
             }
-            b':' => path = written(&around),
             b'{' | b'[' => {
                 path = written(&around);
                 around.push(if *byte == b'{' { Around::Object(String::new()) } else { Around::List(0) });
@@ -39,12 +38,14 @@ pub(super) fn path_at(text: &str, line: usize, column: usize) -> String {
                 let follows = text.as_bytes()[end..].iter().find(|byte| !byte.is_ascii_whitespace());
                 match around.last_mut() {
                     Some(Around::Object(key)) if follows == Some(&b':') => {
-                        *key = text.get(at..end.saturating_sub(1)).unwrap_or_default().to_owned();
+                        text.get(at..end.saturating_sub(1)).unwrap_or_default().clone_into(key);
                     }
-                    _ => path = written(&around),
+                    // A colon announces a value; anything else is a part of one.
+            _ => path = written(&around),
                 }
                 at = end;
             }
+            // A colon announces a value; anything else is a part of one.
             _ => path = written(&around),
         }
     }
