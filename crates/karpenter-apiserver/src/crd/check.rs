@@ -262,15 +262,45 @@ fn check_selectable(version: &Value, place: &str, schema_is_shared: bool, errors
             errors.push(FieldError::required(field, ""));
             continue;
         }
-        if path.starts_with(".metadata") {
-            let rule = "must not point to fields in metadata";
-            errors.push(FieldError::invalid(field.clone(), &selectable["jsonPath"], rule));
+        let invalid = |rule: String| FieldError::invalid(field.clone(), &selectable["jsonPath"], rule);
+        let found = match described_field(schema, path) {
+            Ok(found) => found,
+            Err(why) => {
+                errors.push(invalid(format!("is an invalid path: {why}")));
+                continue;
+            }
+        };
+        if path == ".metadata" || path.starts_with(".metadata.") {
+            errors.push(invalid("must not point to fields in metadata".to_owned()));
+        }
+        if !matches!(text(&found["type"]), "string" | "boolean" | "integer") {
+            let rule = "must point to a field of type string, boolean or integer. Enum string fields and strings with \
+                        formats are allowed.";
+            errors.push(invalid(rule.to_owned()));
         }
         if seen.contains(&path) {
             errors.push(FieldError::duplicate(field, &selectable["jsonPath"]));
         }
         seen.push(path);
     }
+}
+
+/// Finds the schema of the field at a path, or says what is wrong with the path.
+fn described_field<'s>(schema: &'s Value, path: &str) -> Result<&'s Value, String> {
+    let Some(names) = path.strip_prefix('.') else {
+        let start = path.split(['.', '[']).next().unwrap_or_default();
+        return Err(format!("expected [ or . but got: {start}"));
+    };
+    if names.is_empty() {
+        return Err("unexpected end of JSON path".to_owned());
+    }
+    if names.contains('[') {
+        return Err("array notation is not allowed".to_owned());
+    }
+    names.split('.').try_fold(schema, |place, name| {
+        let field = place["properties"].get(name).or_else(|| place.get("additionalProperties"));
+        field.filter(|field| field.is_object()).ok_or_else(|| "does not refer to a valid field".to_owned())
+    })
 }
 
 fn not_simple(field: String, path: &Value) -> FieldError {
@@ -309,4 +339,22 @@ fn check_names(names: &Value, errors: &mut Vec<FieldError>) {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectable_fields_are_looked_for_in_the_schema() {
+        let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
+        let spec = json!({"type": "object", "properties": {"mode": {"type": "string"}, "map": map}});
+        let schema = json!({"type": "object", "properties": {"spec": spec}});
+        let wrong = |path: &str| described_field(&schema, path).err().unwrap_or_default();
+        assert_eq!((wrong(".spec.mode"), wrong(".spec.map.any")), (String::new(), String::new()));
+        assert_eq!(wrong(".spec.mood"), "does not refer to a valid field");
+        assert_eq!(wrong(".spec.map[0]"), "array notation is not allowed");
+        assert_eq!(wrong("spec.mode"), "expected [ or . but got: spec");
+        assert_eq!(wrong("."), "unexpected end of JSON path");
+    }
 }

@@ -185,6 +185,7 @@ pub(crate) fn prepare_create(
         "daemonsets.apps" => count_templates(None, object),
         "endpointslices.discovery.k8s.io" => without_topology(object),
         "nodes" => without_configuration(object),
+        "csidrivers.storage.k8s.io" => without_missing_drivers(object),
         DEFINITIONS => {
             crd::prepare(object);
             crd::with_stored_versions(object);
@@ -307,6 +308,7 @@ fn prepare_kind(
         "daemonsets.apps" => count_templates(Some(old), new),
         "serviceaccounts" => bare_references(new),
         "leases.coordination.k8s.io" => without_candidates(new),
+        "csidrivers.storage.k8s.io" => without_missing_drivers(new),
         DEFINITIONS if old["spec"] != new["spec"] => {
             crd::prepare(new);
             crd::with_stored_versions(new);
@@ -328,6 +330,13 @@ fn without_candidates(lease: &mut Value) {
     if let Some(spec) = lease["spec"].as_object_mut() {
         spec.remove("strategy");
         spec.remove("preferredHolder");
+    }
+}
+
+/// That pods wait for drivers is off by default, and so is its field.
+fn without_missing_drivers(driver: &mut Value) {
+    if let Some(spec) = driver["spec"].as_object_mut() {
+        spec.remove("preventPodSchedulingIfMissing");
     }
 }
 

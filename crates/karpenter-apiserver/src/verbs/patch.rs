@@ -70,7 +70,8 @@ impl Core {
             let mut live = empty(&call.resource);
             let (mut object, managers) = self.applied(call, scope, &mut live, &configuration, &options)?;
             // Only a whole object can be made, but first the configuration must make sense.
-            if scope != Scope::Main {
+            // The status of a service is written by a storage that makes whole services, too.
+            if scope != Scope::Main && &*call.resource.name != "services" {
                 return Err(missing());
             }
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
