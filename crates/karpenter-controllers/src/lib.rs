@@ -20,6 +20,7 @@ mod provisioning;
 mod registrations;
 mod state;
 mod static_capacity;
+mod waits;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,13 +129,15 @@ impl Karpenter {
         let lifecycle = nodeclaim::Lifecycle::new(state.clone(), classes, self.metrics.clone(), handle);
         self.add_asking(lifecycle, runtime);
         self.add_asking(nodeclaim::GarbageCollection::new(state.clone(), self.metrics.clone()), runtime);
-        self.add_asking(node::Termination::new(state.clone(), classes), runtime);
+        self.add_asking(node::Termination::new(state.clone(), classes, self.metrics.clone()), runtime);
         if self.provider.warns() {
             self.add_asking(interruption::Interruption::new(state.clone(), self.metrics.clone()), runtime);
         }
-        self.add_asking(nodeclaim::Reboots::new(state.clone()), runtime);
+        self.add_asking(nodeclaim::Reboots::new(state.clone(), self.metrics.clone()), runtime);
         runtime.add_with(disruption, move |request| movers.plan(request));
-        runtime.add(metrics::Observer::new(self.metrics.clone(), runtime.environment()));
+        let labels = metrics::ObjectLabels::new(classes);
+        let observed = (self.metrics.clone(), state.clone());
+        runtime.add(metrics::Observer::new(observed.0, observed.1, labels, runtime.environment()));
         state
     }
 

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karpenter_api::LabelRules;
 use karpenter_api::annotations::{BUFFER_FAKE_POD, DISRUPTION_COST, DO_NOT_DISRUPT, POD_DELETION_COST};
 use karpenter_api::duration::parse_duration;
 use karpenter_core::cluster;
 use karpenter_kube::Interner;
+use karpenter_kube::pod::requests::effective_limits;
 use karpenter_kube::pod::{awaits_scheduler, is_provisionable, pod, refusal};
+use karpenter_quantity::ResourceList;
+use rustc_hash::FxHashSet;
 
 /// Annotations of pods that mean something here.
 const KEPT_ANNOTATIONS: &[&str] = &[BUFFER_FAKE_POD, DISRUPTION_COST, DO_NOT_DISRUPT, POD_DELETION_COST];
@@ -52,6 +55,8 @@ pub struct ObservedPod {
     pub grace_seconds: i64,
     /// Whether it leaves a node last.
     pub critical: bool,
+    /// What it may use at most.
+    pub limits: Arc<ResourceList>,
 }
 
 impl k8s_openapi::Resource for ObservedPod {
@@ -119,12 +124,13 @@ impl ObservedPod {
 pub(crate) struct PodObserver {
     rules: Arc<LabelRules>,
     interner: Arc<Mutex<Interner>>,
+    limits: Arc<Mutex<FxHashSet<Arc<ResourceList>>>>,
 }
 
 impl PodObserver {
     /// An observer that reads labels by `rules`.
     pub(crate) fn new(rules: Arc<LabelRules>) -> Self {
-        Self { rules, interner: Arc::default() }
+        Self { rules, interner: Arc::default(), limits: Arc::default() }
     }
 
     /// Reduces a pod to what matters. Whether it refuses disruption at a given moment is asked later, from its annotations.
@@ -154,8 +160,20 @@ impl PodObserver {
                 .and_then(|spec| spec.termination_grace_period_seconds)
                 .unwrap_or(DEFAULT_GRACE_SECONDS),
             critical: CRITICAL.contains(&class),
+            limits: self.limits(spec),
             metadata: trimmed(object.metadata),
         }
+    }
+
+    fn limits(&self, spec: Option<&PodSpec>) -> Arc<ResourceList> {
+        let limits = spec.and_then(|spec| effective_limits(spec).ok()).unwrap_or_default();
+        let mut known = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = known.get(&limits) {
+            return Arc::clone(same);
+        }
+        let limits = Arc::new(limits);
+        known.insert(Arc::clone(&limits));
+        limits
     }
 }
 

@@ -14,13 +14,16 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use karpenter_api::labels::NODEPOOL;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
-use karpenter_core::cluster::{Cluster, ClusterSnapshot, Event};
+use karpenter_core::cluster::{Cluster, ClusterSnapshot, Event, PodOwner};
 use karpenter_kube::node::Machine;
 use karpenter_kube::{Interner, daemon_set, disruption_budget, namespace, node, volume};
+use karpenter_quantity::ResourceList;
 use karpenter_runtime::{Caches, Change, Controller, Key, Outcome, View, Wakes, Watches};
+use tokio::time::Instant;
 
 use crate::observed::{ObservedPod, PodObserver};
 use crate::registrations::Registrations;
+use crate::waits::{Waited, Waits};
 
 /// The state, shared by all controllers of one process. They run one after the other, so nobody ever waits.
 pub type Shared = Arc<SharedState>;
@@ -72,6 +75,9 @@ pub struct State {
     unlooked_at: BTreeMap<Key, Unscheduled>,
     /// How many pods each scheduler has given up on.
     given_up: BTreeMap<Arc<str>, usize>,
+    waits: Waits,
+    /// Since when the picture has not been complete.
+    unsynced: Option<Instant>,
 }
 
 /// A pod nobody has tried to place yet, and whose business that is.
@@ -109,6 +115,8 @@ impl State {
             version: 0,
             unlooked_at: BTreeMap::new(),
             given_up: BTreeMap::new(),
+            waits: Waits::default(),
+            unsynced: Some(Instant::now()),
         }
     }
 
@@ -261,6 +269,50 @@ impl State {
         self.nodes.get(name)
     }
 
+    /// All nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.values()
+    }
+
+    /// How many machines there are, with or without a node.
+    pub(crate) fn node_count(&self) -> usize {
+        let alone = |id: &&String| !self.nodes_of.contains_key(*id);
+        self.nodes.len() + self.claims_of.keys().filter(alone).count()
+    }
+
+    /// How long the picture has not been complete; none if it is.
+    pub(crate) fn unsynced_for(&self) -> Option<std::time::Duration> {
+        self.unsynced.map(|since| Instant::now().duration_since(since))
+    }
+
+    /// How long pods wait.
+    pub(crate) fn waits(&mut self) -> &mut Waits {
+        &mut self.waits
+    }
+
+    /// How long a pod has waited.
+    pub(crate) fn waited(&self, pod: &str) -> Option<Waited> {
+        self.waits.of(pod)
+    }
+
+    /// How many pods of a node have to move if it goes.
+    pub(crate) fn reschedulable_on(&self, node: &str) -> u64 {
+        let pods = self.pods_on(node).filter_map(|key| self.pods.get(key));
+        pods.filter(|pod| pod.pod.as_ref().is_ok_and(|pod| pod.is_reschedulable())).count() as u64
+    }
+
+    /// What the pods of a node may use at most: those of DaemonSets, or the others.
+    pub(crate) fn limits_on(&self, node: &str, daemons: bool) -> ResourceList {
+        let mut sum = ResourceList::default();
+        for pod in self.pods_on(node).filter_map(|key| self.pods.get(key)).filter(|pod| !pod.is_terminal()) {
+            let daemon = pod.pod.as_ref().is_ok_and(|pod| pod.owner == PodOwner::DaemonSet);
+            if daemon == daemons {
+                sum.merge_add(&pod.limits);
+            }
+        }
+        sum
+    }
+
     fn apply(&mut self, change: &Change, caches: &Caches) {
         let key = change.key();
         self.version += u64::from(matters(change));
@@ -300,6 +352,7 @@ impl State {
         }
         if let Some(gone) = old.filter(|old| new.is_none_or(|new| new.uid() != old.uid())) {
             self.planned.remove(gone.uid());
+            self.waits.end(gone.uid());
             self.cluster.apply(Event::PodGone { uid: gone.uid().into() });
         }
         if let Some(end) = old.and_then(ObservedPod::protected_until) {
@@ -507,6 +560,11 @@ pub(crate) fn provider_id(claim: &NodeClaim) -> Option<&str> {
     claim.status.as_ref()?.provider_id.as_deref().filter(|id| !id.is_empty())
 }
 
+/// The name of a claim's node, once it is there.
+pub(crate) fn node_of(claim: &NodeClaim) -> Option<&str> {
+    claim.status.as_ref()?.node_name.as_deref()
+}
+
 /// The identity of the machine behind a node.
 pub(crate) fn node_provider_id(node: &Node) -> Option<&str> {
     node.spec.as_ref()?.provider_id.as_deref().filter(|id| !id.is_empty())
@@ -546,6 +604,10 @@ impl Controller for StateKeeper {
         watches.add::<StorageClass>();
         watches.add::<DaemonSet>();
         watches.add::<PodDisruptionBudget>();
+    }
+
+    fn begin(&mut self, _: &Caches, _: &mut Wakes) {
+        self.state.lock().unsynced = None;
     }
 
     fn wake(&mut self, change: &Change, caches: &Caches, _: &mut Wakes) {

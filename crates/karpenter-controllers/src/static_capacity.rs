@@ -157,7 +157,7 @@ impl StaticCapacity {
             ("nodepool", name.to_owned()),
             ("min_values_relaxed", "false".to_owned()),
         ];
-        self.metrics.nodeclaims_created.get_or_create(&labels).inc_by(u64::from(count));
+        self.metrics.nodeclaims_created.of(&labels).inc_by(u64::from(count));
         Outcome::after(SETTLED).then_all(creations)
     }
 

@@ -24,14 +24,17 @@ pub use budget::{
     Allowance, Budget, BudgetNodes, BudgetWindow, ConsolidationPolicy, DisruptionReason, MinimumSaving,
     PoolDisruption, allowances,
 };
+pub use candidate::pool_costs;
 pub use outlook::Outlook;
-pub use plan::{DisruptionCommand, DisruptionMethod, DisruptionOptions, DisruptionPlan, NodeOutlook};
+pub use plan::{
+    DisruptionCommand, DisruptionMethod, DisruptionOptions, DisruptionPlan, NodeOutlook, TerminateFirst,
+};
 pub use repair::{RepairKind, RepairNeed, Repairs, UNHEALTHY_TOLERATED_PERCENT};
 pub use schedule::Schedule;
 pub use static_pools::{StaticPool, scale_down_order};
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -50,6 +53,17 @@ pub fn plan_disruption(
     catalog: &Catalog,
     options: &DisruptionOptions,
     now: Timestamp,
+) -> DisruptionPlan {
+    plan_disruption_step_by_step(snapshot, catalog, options, now, |_| {})
+}
+
+/// As [`plan_disruption`]; `done` is called after each method, for those who want to know how long each takes.
+pub fn plan_disruption_step_by_step(
+    snapshot: &ClusterSnapshot,
+    catalog: &Catalog,
+    options: &DisruptionOptions,
+    now: Timestamp,
+    mut done: impl FnMut(DisruptionMethod),
 ) -> DisruptionPlan {
     let found = Candidates::new(snapshot, catalog, options, now);
     // A pod that would wait for reserved capacity takes what there is: nobody is left without a place for it.
@@ -74,11 +88,14 @@ pub fn plan_disruption(
     let mut commands = Vec::new();
     for method in &options.methods {
         commands.extend(planner.ask(*method, &mut outlooks));
+        done(*method);
     }
     outlooks.extend(found.unrepaired.clone());
     mark_planned(&commands, &mut outlooks);
     let nodes = outlooks.into_iter().map(|(node, outlook)| NodeOutlook { node, outlook }).collect();
-    DisruptionPlan { commands, nodes, pods: stage.pods().to_vec() }
+    let eligible = options.methods.iter().map(|method| method.reason()).collect::<BTreeSet<_>>();
+    let eligible = eligible.into_iter().map(|reason| (reason, found.eligible(reason))).collect();
+    DisruptionPlan { commands, nodes, pods: stage.pods().to_vec(), eligible }
 }
 
 /// What each node's future looks like, by name.
@@ -211,6 +228,8 @@ impl<'a> Planner<'a> {
             template_replacements: Vec::new(),
             existing: Vec::new(),
             repair: None,
+            terminate_first: None,
+            scores: Vec::new(),
             source_cost,
             savings: source_cost,
         })

@@ -12,4 +12,4 @@ mod solver;
 
 pub use disruption::{DisruptionOptions, DisruptionPlan, plan_disruption};
 pub use plan::{ClaimPlan, Launch, ProvisioningPlan, SolverOptions};
-pub use solver::plan_provisioning;
+pub use solver::{plan_provisioning, possible_zones};

@@ -35,6 +35,7 @@ mod templates;
 mod topology;
 mod volumes;
 mod world;
+mod zones;
 
 use std::sync::Arc;
 
@@ -45,6 +46,8 @@ use crate::plan::{ProvisioningPlan, SolverOptions};
 pub(crate) use eligibility::{covering, eligible, leaves_with_node};
 pub(crate) use replacement::{PriceRule, Refusal, SpotRule, offering_price};
 pub(crate) use simulation::{Placed, Settled, Stage, Trial, Way};
+
+pub use zones::possible_zones;
 
 /// Plans the cheapest machines on which the pending pods fit.
 pub fn plan_provisioning(

@@ -44,6 +44,11 @@ pub trait Controller: Send + 'static {
         let _ = (key, reply, view);
     }
 
+    /// Hears that the server took a write made for `key`.
+    fn written(&mut self, key: &Key, write: &Write, view: &View<'_>) {
+        let _ = (key, write, view);
+    }
+
     /// Hears that the server refused a write made for `key`, also if the refusal was tolerated.
     fn refused(&mut self, key: &Key, write: &Write, status: &Status, view: &View<'_>) {
         let _ = (key, write, status, view);

@@ -37,6 +37,7 @@ trait Member: Send {
     fn wake(&mut self, change: &Change, caches: &Caches, wakes: &mut Wakes);
     fn reconcile(&mut self, key: &Key, view: &View<'_>) -> (Vec<Vec<Step>>, Option<Duration>);
     fn hear(&mut self, key: &Key, reply: Box<dyn Any + Send>, view: &View<'_>);
+    fn written(&mut self, key: &Key, write: &Write, view: &View<'_>);
     fn refused(&mut self, key: &Key, write: &Write, status: &kube::core::Status, view: &View<'_>);
     fn pace(&self) -> Pace;
 }
@@ -83,6 +84,10 @@ where
     fn hear(&mut self, key: &Key, reply: Box<dyn Any + Send>, view: &View<'_>) {
         let reply = reply.downcast().expect("the handler of a controller replies in its type");
         self.controller.hear(key, *reply, view);
+    }
+
+    fn written(&mut self, key: &Key, write: &Write, view: &View<'_>) {
+        self.controller.written(key, write, view);
     }
 
     fn refused(&mut self, key: &Key, write: &Write, status: &kube::core::Status, view: &View<'_>) {
@@ -414,7 +419,10 @@ impl Running {
         let view =
             View { now: self.environment.now(), caches: &self.caches, environment: &*self.environment };
         match done {
-            Done::Written(write, answer) => self.observe_answer(&write, &answer),
+            Done::Written(write, answer) => {
+                member.written(&item.1, &write, &view);
+                self.observe_answer(&write, &answer);
+            }
             Done::Replied(reply) => member.hear(&item.1, reply, &view),
             Done::Refused(write, status) => {
                 // A conflict or a missing object means that our picture is a little old: news is on its way.

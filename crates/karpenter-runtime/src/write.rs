@@ -104,6 +104,11 @@ impl Write {
         Self::new::<k8s_openapi::api::core::v1::Pod>(WriteKind::Create, pod.clone(), body).at("binding")
     }
 
+    /// Whether it deletes an object of this kind.
+    pub fn is_deletion_of<K: Resource<DynamicType = ()>>(&self) -> bool {
+        self.kind == WriteKind::Delete && self.group == K::group(&()) && self.plural == K::plural(&())
+    }
+
     fn new<K: Resource<DynamicType = ()>>(kind: WriteKind, key: Key, body: Value) -> Self {
         Self {
             kind,

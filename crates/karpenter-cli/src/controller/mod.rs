@@ -75,7 +75,7 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     let exporter = Exporter::new(
         &karpenter.metrics,
         &state,
-        &karpenter.provider.label_rules(),
+        &*karpenter.provider,
         environment.clone(),
         (env!("CARGO_PKG_VERSION"), env!("KARPENTER_COMMIT")),
         !options.disable_cluster_state_observability,

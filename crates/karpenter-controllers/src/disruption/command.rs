@@ -1,6 +1,6 @@
 //! One move under way: fence the nodes, create what comes in their place, wait until it is ready, delete the claims.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED};
 use karpenter_api::labels::NODEPOOL;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
-use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod};
+use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod, TerminateFirst};
 use karpenter_runtime::{Key, View, Write};
 
 use crate::fence::fenced;
@@ -116,6 +116,23 @@ impl Command {
         ]
     }
 
+    /// Takes note that it is begun.
+    pub(super) fn note_start(&self, metrics: &Metrics) {
+        let pools: BTreeSet<&str> = self.claims.values().filter_map(|claim| pool_of(claim)).collect();
+        metrics.command_started(&self.labels(), pools.iter().copied(), self.replacements());
+        metrics.weighed("approved", self.plan.scores.iter().map(|(pool, score)| (&**pool, *score)));
+        let Some(why) = self.plan.terminate_first else { return };
+        for pool in pools {
+            let why = match why {
+                TerminateFirst::NoReservedCapacity => "no-reserved-capacity",
+                TerminateFirst::StaticAtLimit => "static-at-limit",
+            };
+            let [_, reason, _] = self.labels();
+            let labels = [("nodepool", pool.to_owned()), reason, ("terminate_first_reason", why.to_owned())];
+            metrics.terminate_first.of(&labels).inc();
+        }
+    }
+
     /// The move in a sentence's middle.
     pub(super) fn text(&self) -> String {
         let nodes: Vec<&str> = self.nodes().collect();
@@ -133,9 +150,9 @@ impl Command {
     }
 
     fn decision(&self) -> &'static str {
-        match (self.awaited(), self.plan.method) {
-            (0, DisruptionMethod::StaticDrift) => "terminate-first",
-            (0, _) => "delete",
+        match (self.awaited(), self.plan.terminate_first) {
+            (_, Some(_)) => "terminate-first",
+            (0, None) => "delete",
             _ => "replace",
         }
     }
@@ -245,6 +262,9 @@ impl Command {
             .filter(staying)
             .map(|claim| {
                 metrics.disrupted(self.plan.reason.into(), claim, state);
+                if let Some(need) = &self.plan.repair {
+                    metrics.repaired(need, claim);
+                }
                 let uid = claim.metadata.uid.as_deref().unwrap_or_default();
                 Write::delete::<NodeClaim>(&Key::of(&**claim)).if_uid(uid).tolerating(404)
             })
@@ -261,6 +281,10 @@ pub(super) fn consolidation_type(method: DisruptionMethod) -> &'static str {
         DisruptionMethod::SingleNodeConsolidation => "single",
         DisruptionMethod::Drift | DisruptionMethod::StaticDrift | DisruptionMethod::Repair => "",
     }
+}
+
+fn pool_of(claim: &NodeClaim) -> Option<&str> {
+    claim.metadata.labels.as_ref()?.get(NODEPOOL).map(String::as_str)
 }
 
 fn same(a: &NodeClaim, b: &NodeClaim) -> bool {

@@ -16,15 +16,17 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED, REBOOTING};
+use karpenter_api::labels::NODEPOOL;
 use karpenter_api::options::{FeatureGate, FeatureGates};
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::disruption::{
-    DisruptionCommand, DisruptionMethod, DisruptionReason, Outlook, RepairKind, RepairNeed,
+    DisruptionCommand, DisruptionMethod, DisruptionPlan, DisruptionReason, Outlook, RepairKind, RepairNeed,
 };
 use karpenter_provider::RepairPolicies;
 use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches, Write};
 
 use command::{Command, Progress, consolidation_type};
+use plan::Costs;
 pub(crate) use plan::{MovePlanner, MoveReply, MoveRequest};
 use repairs::{History, RebootDecision, tolerated_percents};
 
@@ -94,6 +96,8 @@ pub(crate) struct Disruption {
     next_look: Option<Timestamp>,
     /// When the next broken node is no longer tolerated.
     repair_due: Option<Timestamp>,
+    /// Nodes whose price was not known at the last look.
+    unpriced: BTreeSet<Arc<str>>,
     events: Events,
     metrics: Metrics,
 }
@@ -122,6 +126,7 @@ impl Disruption {
             looked: None,
             next_look: None,
             repair_due: None,
+            unpriced: BTreeSet::new(),
             events: Events::default(),
             metrics,
         }
@@ -247,7 +252,8 @@ impl Disruption {
 
     /// Looks at a plan: starts the move that was chosen before if it is still good, else chooses one.
     fn consider(&mut self, reply: MoveReply, view: &View<'_>) -> Outcome<MoveRequest> {
-        let MoveReply { plan, pools, left_out } = reply;
+        let MoveReply { plan, pools, left_out, costs } = reply;
+        self.count(&plan, costs);
         for (pool, error) in left_out {
             tracing::debug!("nodes of NodePool {pool} are left alone: {error}");
         }
@@ -293,6 +299,28 @@ impl Disruption {
         Outcome::after(Duration::try_from(SECOND_LOOK).unwrap_or(POLL)).then_all(told)
     }
 
+    /// Takes note of what a look found, and of what nodes cost.
+    fn count(&mut self, plan: &DisruptionPlan, (costs, unpriced): Costs) {
+        self.metrics.eligible_nodes.replace(
+            plan.eligible
+                .iter()
+                .map(|(reason, nodes)| ([("reason", format!("{reason:?}").to_lowercase())], *nodes as f64)),
+        );
+        let costs = costs.into_iter().map(|(pool, cost)| ([("nodepool", pool.to_string())], cost));
+        self.metrics.nodepool_cost.replace(costs);
+        for (_, pool) in unpriced.iter().filter(|(node, _)| !self.unpriced.contains(node)) {
+            self.metrics.cost_errors.of(&[("nodepool", pool.to_string())]).inc();
+        }
+        self.unpriced = unpriced.into_iter().map(|(node, _)| node).collect();
+        let state = self.state.lock();
+        for found in &plan.nodes {
+            let Outlook::NotWorthIt { score, .. } = found.outlook else { continue };
+            let claim = state.claim_of(&found.node);
+            let pool = claim.and_then(|claim| claim.metadata.labels.as_ref()?.get(NODEPOOL));
+            self.metrics.weighed("rejected", pool.map(|pool| (pool.as_str(), score)).into_iter());
+        }
+    }
+
     fn overlaps(&self, command: &DisruptionCommand) -> bool {
         let busy: BTreeSet<&str> = self.commands.iter().flat_map(Command::nodes).collect();
         command.candidates.iter().any(|node| busy.contains(&**node))
@@ -311,8 +339,11 @@ impl Disruption {
                 ("reason", "unhealthy".to_owned()),
                 ("consolidation_type", String::new()),
             ];
-            self.metrics.command_started(&labels, std::iter::empty());
+            let pool = claim.metadata.labels.as_ref().and_then(|labels| labels.get(NODEPOOL));
+            let pool = pool.map(String::as_str).into_iter();
+            self.metrics.command_started(&labels, pool, std::iter::empty());
             self.metrics.disrupted(command.reason.into(), &claim, &self.state);
+            self.metrics.repaired(need, &claim);
             self.reboots.push(RebootDecision::new(claim, need.clone(), &mut self.history, view.now));
         }
     }
@@ -326,7 +357,7 @@ impl Disruption {
         };
         let command = Command::new(command, claims, (pools, &self.rules), view);
         tracing::info!("disrupting node(s): {}", command.text());
-        self.metrics.command_started(&command.labels(), command.replacements());
+        command.note_start(&self.metrics);
         self.commands.push(command);
     }
 

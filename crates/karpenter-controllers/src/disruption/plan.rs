@@ -1,5 +1,6 @@
 //! Answers the question which nodes can go: asks the provider what can be bought, then has the core plan.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -7,10 +8,13 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use karpenter_api::NodePool;
 use karpenter_core::cluster::ClusterSnapshot;
-use karpenter_core::disruption::{DisruptionOptions, DisruptionPlan, plan_disruption};
+use karpenter_core::disruption::{
+    DisruptionOptions, DisruptionPlan, plan_disruption_step_by_step, pool_costs,
+};
 use karpenter_provider::{CatalogError, Provider};
 use tokio::time::Instant;
 
+use super::command::consolidation_type;
 use crate::metrics::Metrics;
 use crate::provisioning::{Computing, catalog};
 
@@ -28,7 +32,11 @@ pub(crate) struct MoveReply {
     pub(crate) pools: Vec<Arc<NodePool>>,
     /// Pools whose instance types are not known.
     pub(crate) left_out: Vec<(String, CatalogError)>,
+    /// What every pool costs per hour, and nodes without a known price, with their pool.
+    pub(crate) costs: Costs,
 }
+
+pub(super) type Costs = (BTreeMap<Arc<str>, f64>, Vec<(Arc<str>, Arc<str>)>);
 
 /// Plans.
 #[derive(Clone)]
@@ -49,17 +57,32 @@ impl MovePlanner {
         let planner = self.clone();
         async move {
             let MoveRequest { mut snapshot, mut pools, mut options, now } = request;
-            let (catalog, left_out) = catalog(&*planner.provider, &pools).await;
+            let (catalog, left_out) =
+                catalog(&*planner.provider, &pools, ("disruption", &planner.metrics)).await;
             let known = |name: &str| catalog.by_pool.contains_key(name);
             snapshot.node_pools.retain(|pool| known(&pool.name));
             options.static_pools.retain(|own| known(&own.pool.name));
             pools.retain(|pool| pool.metadata.name.as_deref().is_some_and(known));
-            let compute = move || plan_disruption(&snapshot, &catalog, &options, now);
-            let begun = Instant::now();
+            let costs = pool_costs(&snapshot, &catalog);
+            let solving = planner.metrics.solves.begin("disruption", snapshot.pending.len());
+            let metrics = planner.metrics.clone();
+            let compute = move || {
+                let begun = Instant::now();
+                let mut last = begun;
+                let plan = plan_disruption_step_by_step(&snapshot, &catalog, &options, now, |method| {
+                    let reason = format!("{:?}", method.reason()).to_lowercase();
+                    let type_ = consolidation_type(method).to_owned();
+                    let labels = [("reason", reason), ("consolidation_type", type_)];
+                    metrics.evaluation.of(&labels).observe(last.elapsed().as_secs_f64());
+                    last = Instant::now();
+                });
+                let labels = [("controller", "disruption".to_owned())];
+                metrics.scheduling_duration.of(&labels).observe(begun.elapsed().as_secs_f64());
+                plan
+            };
             let plan = planner.computing.run(compute).await;
-            let labels = [("reason", String::new()), ("consolidation_type", String::new())];
-            planner.metrics.evaluation.get_or_create(&labels).observe(begun.elapsed().as_secs_f64());
-            MoveReply { plan, pools, left_out }
+            drop(solving);
+            MoveReply { plan, pools, left_out, costs }
         }
         .boxed()
     }

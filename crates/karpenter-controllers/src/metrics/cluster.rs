@@ -1,12 +1,11 @@
-//! What a scrape reads from the state: nodes, pods, pools and how full they are.
+//! What a scrape reads from the state about nodes and how full they are.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_api::labels::{ARCH, CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ZONE};
-use karpenter_api::{LabelRules, NodePool};
+use karpenter_api::LabelRules;
 use karpenter_core::cluster::{ClusterSnapshot, Node, NodeStage, PodOwner};
 use karpenter_environment::Environment;
 use karpenter_quantity::{Quantity, ResourceList};
@@ -15,11 +14,10 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use crate::observed::ObservedPod;
 use crate::state::{Shared, State};
 
 /// Pairs of label name and value.
-type Pairs = Vec<(Cow<'static, str>, String)>;
+pub(super) type Pairs = Vec<(Cow<'static, str>, String)>;
 
 /// Reads something of a node.
 type Amounts<'a> = &'a dyn Fn(&Node) -> ResourceList;
@@ -70,9 +68,10 @@ impl ClusterState {
     fn encode_nodes(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
-        snapshot: &ClusterSnapshot,
+        state: &State,
         now: Timestamp,
     ) -> fmt::Result {
+        let snapshot = &state.snapshot();
         let daemons = |node: &Node, daemons: bool| {
             let mut sum = ResourceList::default();
             let wanted = node.pods.iter().filter(|pod| (pod.owner == PodOwner::DaemonSet) == daemons);
@@ -84,13 +83,20 @@ impl ClusterState {
             rest.subtract(&node.allocatable);
             rest
         };
-        let each: [(&str, &str, Amounts<'_>); 4] = [
+        let limits = |node: &Node, daemons: bool| state.limits_on(&node.name, daemons);
+        let each: [(&str, &str, Amounts<'_>); 6] = [
             ("karpenter_nodes_allocatable", "What pods may use of a node", &|node| node.allocatable.clone()),
             ("karpenter_nodes_total_pod_requests", "What pods ask for, DaemonSets apart", &|node| {
                 daemons(node, false)
             }),
             ("karpenter_nodes_total_daemon_requests", "What pods of DaemonSets ask for", &|node| {
                 daemons(node, true)
+            }),
+            ("karpenter_nodes_total_pod_limits", "What pods may use at most, DaemonSets apart", &|node| {
+                limits(node, false)
+            }),
+            ("karpenter_nodes_total_daemon_limits", "What pods of DaemonSets may use at most", &|node| {
+                limits(node, true)
             }),
             ("karpenter_nodes_system_overhead", "What a node keeps for itself", &overhead),
         ];
@@ -103,18 +109,6 @@ impl ClusterState {
         }
         let ages = snapshot.nodes.iter().map(|node| (self.node_pairs(node), age(node.created, now)));
         gauges(encoder, "karpenter_nodes_current_lifetime_seconds", "The age of nodes", ages)?;
-        gauges(
-            encoder,
-            "karpenter_cluster_state_node_count",
-            "Nodes in the state",
-            [(Pairs::new(), snapshot.nodes.len() as f64)],
-        )?;
-        gauges(
-            encoder,
-            "karpenter_cluster_state_synced",
-            "Whether the state is complete",
-            [(Pairs::new(), 1.0)],
-        )?;
         Self::encode_utilization(encoder, snapshot)
     }
 
@@ -136,90 +130,53 @@ impl ClusterState {
             percents,
         )
     }
-
-    fn encode_pools(encoder: &mut DescriptorEncoder<'_>, state: &State) -> fmt::Result {
-        let of_pool = |pool: &NodePool| -> Pairs {
-            vec![(Cow::Borrowed("nodepool"), pool.metadata.name.clone().unwrap_or_default())]
-        };
-        let limits = state.pools().flat_map(|pool| {
-            let listed =
-                karpenter_kube::resources::resource_list(pool.spec.limits.as_ref()).unwrap_or_default();
-            resources(&listed, &of_pool(pool)).collect::<Vec<_>>()
-        });
-        gauges(encoder, "karpenter_nodepools_limit", "Limits of NodePools", limits)?;
-        let usage = state.pools().flat_map(|pool| {
-            let used = pool.status.as_ref().and_then(|status| status.resources.as_ref());
-            let used = karpenter_kube::resources::resource_list(used).unwrap_or_default();
-            resources(&used, &of_pool(pool)).collect::<Vec<_>>()
-        });
-        gauges(encoder, "karpenter_nodepools_usage", "What the nodes of NodePools have together", usage)
-    }
-
-    fn encode_pods(encoder: &mut DescriptorEncoder<'_>, state: &State, now: Timestamp) -> fmt::Result {
-        let series = state.pods().map(|pod| (pod_pairs(pod, state), 1.0));
-        gauges(encoder, "karpenter_pods_state", "Pods and where they are", series)?;
-        let named = |pod: &ObservedPod| -> Pairs {
-            let (namespace, name) = pod.names();
-            vec![(Cow::Borrowed("name"), name.to_owned()), (Cow::Borrowed("namespace"), namespace.to_owned())]
-        };
-        let created = |pod: &ObservedPod| pod.pod.as_ref().ok().map(|pod| pod.created);
-        let live = || state.pods().filter(|pod| !pod.is_terminal());
-        let unstarted = live().filter(|pod| pod.ready.is_none());
-        let unstarted = unstarted.filter_map(|pod| Some((named(pod), age(created(pod)?, now))));
-        gauges(
-            encoder,
-            "karpenter_pods_unstarted_time_seconds",
-            "How long pods have not been ready",
-            unstarted,
-        )?;
-        let unbound = live().filter(|pod| pod.node.is_none()).filter_map(|pod| {
-            let mut pairs = named(pod);
-            let dynamic = pod.pod.as_ref().is_ok_and(|pod| pod.spec.uses_dynamic_resources);
-            pairs.push((Cow::Borrowed("dynamic_resources"), dynamic.to_string()));
-            Some((pairs, age(created(pod)?, now)))
-        });
-        gauges(encoder, "karpenter_pods_unbound_time_seconds", "How long pods have had no node", unbound)
-    }
 }
 
 impl Collector for ClusterState {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let now = self.environment.now();
         let state = self.state.lock();
-        self.encode_nodes(&mut encoder, &state.snapshot(), now)?;
-        Self::encode_pools(&mut encoder, &state)?;
-        Self::encode_pods(&mut encoder, &state, now)
+        self.encode_nodes(&mut encoder, &state, now)
     }
 }
 
-fn pod_pairs(pod: &ObservedPod, state: &State) -> Pairs {
-    let node = pod.node.as_deref().unwrap_or_default();
-    let labels = state.node(node).and_then(|node| node.metadata.labels.as_ref());
-    let of_node = |key: &str| labels.and_then(|labels| labels.get(key)).cloned().unwrap_or_default();
-    let (namespace, name) = pod.names();
-    let pool = of_node(NODEPOOL);
-    let managed = !pool.is_empty();
-    [
-        ("name", name.to_owned()),
-        ("namespace", namespace.to_owned()),
-        ("owner", pod.owner.as_deref().unwrap_or_default().to_owned()),
-        ("node", node.to_owned()),
-        ("scheduled", pod.node.is_some().to_string()),
-        ("nodepool", pool),
-        ("zone", of_node(ZONE)),
-        ("arch", of_node(ARCH)),
-        ("capacity_type", of_node(CAPACITY_TYPE)),
-        ("instance_type", of_node(INSTANCE_TYPE)),
-        ("phase", pod.phase.to_string()),
-        ("ready", pod.ready.is_some().to_string()),
-        ("managed", managed.to_string()),
-    ]
-    .map(|(name, value)| (Cow::Borrowed(name), value))
-    .into()
+/// Tells whether the state is complete, and how many nodes are in it.
+pub(super) struct Synchronization {
+    state: Shared,
+}
+
+impl fmt::Debug for Synchronization {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Synchronization").finish_non_exhaustive()
+    }
+}
+
+impl Synchronization {
+    pub(super) fn new(state: Shared) -> Self {
+        Self { state }
+    }
+}
+
+impl Collector for Synchronization {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let state = self.state.lock();
+        let unsynced = state.unsynced_for();
+        let one = |value: f64| [(Pairs::new(), value)];
+        let nodes = one(state.node_count() as f64);
+        gauges(&mut encoder, "karpenter_cluster_state_node_count", "Nodes in the state", nodes)?;
+        let synced = one(if unsynced.is_none() { 1.0 } else { 0.0 });
+        gauges(&mut encoder, "karpenter_cluster_state_synced", "Whether the state is complete", synced)?;
+        let time = one(unsynced.map_or(0.0, |time| time.as_secs_f64()));
+        let help = "How long the state has not been complete";
+        gauges(&mut encoder, "karpenter_cluster_state_unsynced_time_seconds", help, time)
+    }
 }
 
 /// One series for each resource.
-fn resources<'a>(list: &'a ResourceList, pairs: &'a Pairs) -> impl Iterator<Item = (Pairs, f64)> + 'a {
+pub(super) fn resources<'a>(
+    list: &'a ResourceList,
+    pairs: &'a Pairs,
+) -> impl Iterator<Item = (Pairs, f64)> + 'a {
     list.iter().map(|(name, amount)| {
         let mut pairs = pairs.clone();
         pairs.push((Cow::Borrowed("resource_type"), snake(name)));
@@ -235,7 +192,7 @@ fn snake(resource: &str) -> String {
     resource.replace(['-', '/', '.'], "_")
 }
 
-fn age(since: Timestamp, now: Timestamp) -> f64 {
+pub(super) fn age(since: Timestamp, now: Timestamp) -> f64 {
     now.duration_since(since).as_secs_f64().max(0.0)
 }
 

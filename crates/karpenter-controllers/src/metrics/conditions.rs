@@ -1,20 +1,255 @@
-//! What a scrape reads about conditions: which object has which, and for how long.
+//! Metrics about conditions and ends of objects: which object has which condition and for how long is read at every scrape, how conditions
+//! change is counted as it is seen. Every kind has metrics of its own; those without a kind in their name are older and name group and kind in
+//! labels.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use karpenter_api::labels::{INITIALIZED, NODEPOOL};
+use karpenter_api::{NodeClaim, NodePool};
 use karpenter_environment::Environment;
+use karpenter_provider::NodeClassKind;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
 
-use super::cluster::gauges;
-use crate::state::Shared;
+use super::cluster::{Pairs, gauges};
+use super::series::{Buckets, Exposition};
+use crate::state::{Shared, State};
 
-/// Reads the conditions of claims and pools at every scrape.
+/// Buckets of the time between changes, in seconds.
+const CHANGES: &[f64] =
+    &[0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0];
+/// The same for the older metrics.
+const OLDER: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// The kinds whose conditions are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conditioned {
+    NodeClaim,
+    NodePool,
+    Node,
+}
+
+impl Conditioned {
+    const ALL: [Self; 3] = [Self::NodeClaim, Self::NodePool, Self::Node];
+
+    /// The beginning of the names of its metrics.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::NodeClaim => "operator_nodeclaim_",
+            Self::NodePool => "operator_nodepool_",
+            Self::Node => "operator_node_",
+        }
+    }
+
+    /// Labels in the older metrics, where it has them.
+    fn group_and_kind(self) -> Option<[(&'static str, &'static str); 2]> {
+        let kind = match self {
+            Self::NodeClaim => "NodeClaim",
+            Self::NodePool => "NodePool",
+            Self::Node => return None,
+        };
+        Some([("group", "karpenter.sh"), ("kind", kind)])
+    }
+}
+
+/// Which labels of objects become labels of series: the key there, the name here.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectLabels(Vec<(String, String)>);
+
+impl ObjectLabels {
+    pub(crate) fn new(classes: &[NodeClassKind]) -> Self {
+        let keys = classes.iter().map(NodeClassKind::label).chain([NODEPOOL.to_owned()]);
+        Self(keys.map(|key| (key.clone(), key.replace(['/', '.', '-'], "_"))).collect())
+    }
+
+    fn of(&self, kind: Conditioned, meta: &ObjectMeta) -> Pairs {
+        let value =
+            |key: &str| meta.labels.as_ref().and_then(|all| all.get(key)).cloned().unwrap_or_default();
+        let own = self.0.iter().map(|(key, name)| (Cow::Owned(name.clone()), value(key)));
+        match kind {
+            Conditioned::NodePool => Pairs::new(),
+            Conditioned::NodeClaim => own.collect(),
+            Conditioned::Node => {
+                own.chain([(Cow::Borrowed("karpenter_sh_initialized"), value(INITIALIZED))]).collect()
+            }
+        }
+    }
+}
+
+/// A condition of any object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen<'o> {
+    type_: &'o str,
+    status: &'o str,
+    reason: &'o str,
+    since: Option<Timestamp>,
+}
+
+impl<'o> From<&'o Condition> for Seen<'o> {
+    fn from(found: &'o Condition) -> Self {
+        let since = Some(found.last_transition_time.0);
+        Self { type_: &found.type_, status: &found.status, reason: &found.reason, since }
+    }
+}
+
+/// An object with conditions.
+pub(crate) trait HasConditions {
+    const KIND: Conditioned;
+    fn seen(&self) -> Vec<Seen<'_>>;
+}
+
+impl HasConditions for NodeClaim {
+    const KIND: Conditioned = Conditioned::NodeClaim;
+
+    fn seen(&self) -> Vec<Seen<'_>> {
+        self.status.iter().flat_map(|status| status.conditions.iter().flatten()).map(Seen::from).collect()
+    }
+}
+
+impl HasConditions for NodePool {
+    const KIND: Conditioned = Conditioned::NodePool;
+
+    fn seen(&self) -> Vec<Seen<'_>> {
+        self.status.iter().flat_map(|status| status.conditions.iter().flatten()).map(Seen::from).collect()
+    }
+}
+
+impl HasConditions for Node {
+    const KIND: Conditioned = Conditioned::Node;
+
+    fn seen(&self) -> Vec<Seen<'_>> {
+        let conditions = self.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions
+            .map(|found| Seen {
+                type_: &found.type_,
+                status: &found.status,
+                reason: found.reason.as_deref().unwrap_or_default(),
+                since: found.last_transition_time.as_ref().map(|time| time.0),
+            })
+            .collect()
+    }
+}
+
+/// How conditions change. Clones share their counts.
+#[derive(Clone)]
+pub(crate) struct Transitions {
+    by_kind: [Changes; Conditioned::ALL.len()],
+    older: Changes,
+}
+
+#[derive(Clone)]
+struct Changes {
+    transitions: Family<Pairs, Counter>,
+    lasted: Family<Pairs, Histogram, Buckets>,
+    ended: Family<Pairs, Histogram, Buckets>,
+}
+
+impl Changes {
+    fn new(buckets: &'static [f64]) -> Self {
+        Self {
+            transitions: Family::default(),
+            lasted: Family::new_with_constructor(Buckets(buckets)),
+            ended: Family::new_with_constructor(Buckets(buckets)),
+        }
+    }
+
+    fn register(&self, prefix: &str, exposition: &mut Exposition) {
+        let registry = &mut exposition.registry;
+        let name = |rest: &str| format!("{prefix}{rest}");
+        let help = "Changes of conditions";
+        registry.register(name("status_condition_transitions"), help, self.transitions.clone());
+        let help = "How long conditions had their status before it changed";
+        registry.register(name("status_condition_transition_seconds"), help, self.lasted.clone());
+        let help = "From the deletion of an object until it is gone";
+        registry.register(name("termination_duration_seconds"), help, self.ended.clone());
+    }
+
+    fn changed(&self, old: Option<Seen<'_>>, new: Seen<'_>, extra: &Pairs) {
+        let mut pairs = pairs([("type", new.type_), ("status", new.status), ("reason", new.reason)]);
+        pairs.extend(extra.iter().cloned());
+        self.transitions.get_or_create_owned(&pairs).inc();
+        let Some(old) = old else { return };
+        let Some(lasted) = old.since.zip(new.since).map(|(from, to)| to.duration_since(from)) else { return };
+        let mut pairs = self::pairs([("type", old.type_), ("status", old.status), ("to_status", new.status)]);
+        pairs.extend(extra.iter().cloned());
+        self.lasted.get_or_create_owned(&pairs).observe(lasted.as_secs_f64().max(0.0));
+    }
+}
+
+impl Default for Transitions {
+    fn default() -> Self {
+        Self { by_kind: Conditioned::ALL.map(|_| Changes::new(CHANGES)), older: Changes::new(OLDER) }
+    }
+}
+
+impl Transitions {
+    pub(super) fn register(&self, exposition: &mut Exposition) {
+        for (kind, changes) in Conditioned::ALL.iter().zip(&self.by_kind) {
+            changes.register(kind.prefix(), exposition);
+        }
+        self.older.register("operator_", exposition);
+    }
+
+    /// The metrics a kind is told in, each with the labels it adds.
+    fn of(&self, kind: Conditioned, own: Pairs) -> Vec<(&Changes, Pairs)> {
+        let index = Conditioned::ALL.iter().position(|known| *known == kind).expect("all kinds are listed");
+        let older = kind.group_and_kind().map(|labels| (&self.older, pairs(labels)));
+        std::iter::once((&self.by_kind[index], own)).chain(older).collect()
+    }
+
+    /// Takes note of what changed between two states of an object.
+    pub(crate) fn see<O>(&self, old: Option<&O>, new: Option<&O>, labels: &ObjectLabels, now: Timestamp)
+    where
+        O: HasConditions + kube::Resource,
+    {
+        let Some(latest) = new.or(old) else { return };
+        let metrics = self.of(O::KIND, labels.of(O::KIND, latest.meta()));
+        if let (Some(gone), None) = (old, new) {
+            let Some(deleted) = &gone.meta().deletion_timestamp else { return };
+            let took = now.duration_since(deleted.0).as_secs_f64().max(0.0);
+            for (changes, extra) in metrics {
+                changes.ended.get_or_create_owned(&extra).observe(took);
+            }
+            return;
+        }
+        let known = old.map(HasConditions::seen).unwrap_or_default();
+        for found in latest.seen() {
+            let before = known.iter().copied().find(|known| known.type_ == found.type_);
+            if before.is_some_and(|before| before.status == found.status) {
+                continue;
+            }
+            metrics.iter().for_each(|(changes, extra)| changes.changed(before, found, extra));
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn touch(&self, labels: &ObjectLabels) {
+        let seen = |status| Seen { type_: "", status, reason: "", since: Some(Timestamp::UNIX_EPOCH) };
+        for kind in Conditioned::ALL {
+            for (changes, extra) in self.of(kind, labels.of(kind, &ObjectMeta::default())) {
+                changes.changed(Some(seen("")), seen("True"), &extra);
+                changes.ended.get_or_create_owned(&extra);
+            }
+        }
+    }
+}
+
+fn pairs<const N: usize>(labels: [(&'static str, &str); N]) -> Pairs {
+    labels.map(|(name, value)| (Cow::Borrowed(name), value.to_owned())).into()
+}
+
+/// Reads the conditions of claims, pools and nodes at every scrape.
 pub(super) struct Conditions {
     state: Shared,
+    labels: ObjectLabels,
     environment: Arc<dyn Environment>,
 }
 
@@ -24,62 +259,125 @@ impl fmt::Debug for Conditions {
     }
 }
 
+/// One object as a scrape sees it.
+struct Told<'s> {
+    kind: Conditioned,
+    meta: &'s ObjectMeta,
+    conditions: Vec<Seen<'s>>,
+}
+
+impl Told<'_> {
+    fn name(&self) -> Pairs {
+        pairs([
+            ("namespace", self.meta.namespace.as_deref().unwrap_or_default()),
+            ("name", self.meta.name.as_deref().unwrap_or_default()),
+        ])
+    }
+}
+
+fn told<O: HasConditions + kube::Resource>(object: &Arc<O>) -> Told<'_> {
+    Told { kind: O::KIND, meta: object.meta(), conditions: object.seen() }
+}
+
 impl Conditions {
-    pub(super) fn new(state: Shared, environment: Arc<dyn Environment>) -> Self {
-        Self { state, environment }
+    pub(super) fn new(state: Shared, labels: ObjectLabels, environment: Arc<dyn Environment>) -> Self {
+        Self { state, labels, environment }
     }
 
-    fn encode_kind<'a>(
+    fn encode_objects(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
-        kind: &str,
-        objects: impl Iterator<Item = (&'a ObjectMeta, &'a [Condition])> + Clone,
+        prefix: &str,
+        objects: &[(&Told<'_>, Pairs)],
     ) -> fmt::Result {
         let now = self.environment.now();
-        let pairs = |(meta, condition): (&'a ObjectMeta, &'a Condition)| {
-            [
-                ("namespace", meta.namespace.clone().unwrap_or_default()),
-                ("name", meta.name.clone().unwrap_or_default()),
-                ("type", condition.type_.clone()),
-                ("status", condition.status.clone()),
-                ("reason", condition.reason.clone()),
-            ]
-            .map(|(name, value)| (Cow::Borrowed(name), value))
-            .to_vec()
-        };
-        let each = objects.flat_map(|(meta, conditions)| conditions.iter().map(move |found| (meta, found)));
-        let counts = each.clone().map(|found| (pairs(found), 1.0));
-        gauges(
-            encoder,
-            &format!("operator_{kind}_status_condition_count"),
-            "Which object has which condition",
-            counts,
-        )?;
-        let ages = each.map(|found| {
-            let age = now.duration_since(found.1.last_transition_time.0).as_secs_f64();
-            (pairs(found), age.max(0.0))
+        let each = objects.iter().flat_map(|(object, extra)| {
+            object.conditions.iter().map(move |found| {
+                let mut all = object.name();
+                all.extend(pairs([
+                    ("type", found.type_),
+                    ("status", found.status),
+                    ("reason", found.reason),
+                ]));
+                all.extend(extra.iter().cloned());
+                (all, found.since.map_or(0.0, |since| age(since, now)))
+            })
         });
-        gauges(
-            encoder,
-            &format!("operator_{kind}_status_condition_current_status_seconds"),
-            "How long conditions have had their status",
-            ages,
-        )
+        let counts = each.clone().map(|(pairs, _)| (pairs, 1.0));
+        let help = "Which object has which condition";
+        gauges(encoder, &format!("{prefix}status_condition_count"), help, counts)?;
+        let help = "How long conditions have had their status";
+        gauges(encoder, &format!("{prefix}status_condition_current_status_seconds"), help, each)?;
+        let leaving = objects.iter().filter_map(|(object, extra)| {
+            let mut pairs = object.name();
+            pairs.extend(extra.iter().cloned());
+            Some((pairs, age(object.meta.deletion_timestamp.as_ref()?.0, now)))
+        });
+        let help = "How long objects have been on their way out";
+        gauges(encoder, &format!("{prefix}termination_current_time_seconds"), help, leaving)
     }
 }
 
 impl Collector for Conditions {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let state = self.state.lock();
-        let claims = state.claims().map(|claim| {
-            let conditions = claim.status.as_ref().and_then(|status| status.conditions.as_deref());
-            (&claim.metadata, conditions.unwrap_or_default())
-        });
-        self.encode_kind(&mut encoder, "nodeclaim", claims)?;
-        let pools = state.pools().map(|pool| {
-            let conditions = pool.status.as_ref().and_then(|status| status.conditions.as_deref());
-            (&pool.metadata, conditions.unwrap_or_default())
-        });
-        self.encode_kind(&mut encoder, "nodepool", pools)
+        let all = all_objects(&state);
+        for kind in Conditioned::ALL {
+            let of_kind = all.iter().filter(|object| object.kind == kind);
+            let labelled: Vec<_> =
+                of_kind.map(|object| (object, self.labels.of(kind, object.meta))).collect();
+            self.encode_objects(&mut encoder, kind.prefix(), &labelled)?;
+        }
+        let older: Vec<_> =
+            all.iter().filter_map(|object| Some((object, pairs(object.kind.group_and_kind()?)))).collect();
+        self.encode_objects(&mut encoder, "operator_", &older)
+    }
+}
+
+fn all_objects(state: &State) -> Vec<Told<'_>> {
+    state.claims().map(told).chain(state.pools().map(told)).chain(state.nodes().map(told)).collect()
+}
+
+fn age(since: Timestamp, now: Timestamp) -> f64 {
+    now.duration_since(since).as_secs_f64().max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(status: &str, since: &str) -> NodeClaim {
+        serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "a", "labels": {"karpenter.sh/nodepool": "general"}},
+            "spec": {"nodeClassRef": {"group": "g", "kind": "K", "name": "n"}, "requirements": []},
+            "status": {"conditions": [{"type": "Ready", "status": status, "reason": "R", "message": "", "lastTransitionTime": since}]},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_change_counts_once_and_a_status_that_stays_does_not() {
+        let transitions = Transitions::default();
+        let labels = ObjectLabels::new(&[]);
+        let now = Timestamp::UNIX_EPOCH;
+        let (unknown, ready) =
+            (claim("Unknown", "2026-01-01T00:00:00Z"), claim("True", "2026-01-01T00:00:30Z"));
+        transitions.see(None, Some(&unknown), &labels, now);
+        transitions.see(Some(&unknown), Some(&ready), &labels, now);
+        transitions.see(Some(&ready), Some(&ready), &labels, now);
+        let mut exposition = Exposition::default();
+        transitions.register(&mut exposition);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &exposition.registry).unwrap();
+        let has = |line: &str| assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        has(
+            r#"operator_nodeclaim_status_condition_transitions_total{type="Ready",status="True",reason="R",karpenter_sh_nodepool="general"} 1"#,
+        );
+        has(
+            r#"operator_status_condition_transitions_total{type="Ready",status="Unknown",reason="R",group="karpenter.sh",kind="NodeClaim"} 1"#,
+        );
+        has(
+            r#"operator_nodeclaim_status_condition_transition_seconds_sum{type="Ready",status="Unknown",to_status="True",karpenter_sh_nodepool="general"} 30.0"#,
+        );
     }
 }

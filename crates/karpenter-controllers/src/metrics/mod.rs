@@ -1,83 +1,39 @@
 //! Metrics with upstream's names and labels.
 //!
 //! What happened is counted where it is decided or seen ([`Metrics`], [`Observer`]); what *is* (nodes, pods, pools, conditions) is
-//! not kept twice: a scrape reads it from the state ([`cluster`], [`conditions`]), so no stale series can be left behind.
+//! not kept twice: a scrape reads it from the state ([`cluster`], [`conditions`], [`pools`]), so no stale series can be left behind.
 
 mod cluster;
 mod conditions;
+mod counted;
+#[cfg(test)]
+mod exposition;
 mod observer;
+mod pods;
+mod pools;
+mod series;
+mod solves;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use karpenter_api::labels::{CAPACITY_TYPE, NODEPOOL};
-use karpenter_api::{GoDuration, LabelRules, NodeClaim};
-use karpenter_core::disruption::DisruptionReason;
+use karpenter_api::{GoDuration, NodeClaim};
+use karpenter_core::disruption::{DisruptionReason, RepairNeed};
 use karpenter_environment::Environment;
-use karpenter_provider::{LaunchError, ProviderError};
-use prometheus_client::encoding::EncodeLabelSet;
+use karpenter_provider::{CatalogError, LaunchError, Provider, ProviderError};
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
 
+pub(crate) use conditions::ObjectLabels;
+pub use counted::Metrics;
 pub(crate) use observer::Observer;
+use series::Exposition;
+pub(crate) use series::Labels;
 
-use crate::state::Shared;
-
-/// Label names and values of one series.
-pub(crate) type Labels<const N: usize> = [(&'static str, String); N];
-
-/// Buckets of most durations, in seconds.
-const DURATIONS: &[f64] = &[
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
-    1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
-    50.0, 60.0, 120.0, 150.0, 300.0, 450.0, 600.0,
-];
-/// Buckets of the time a cloud takes to answer.
-const ANSWERS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Buckets of the time a machine takes to stop.
-const STOPS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
-/// Buckets of the time a claim takes to go.
-const ENDS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0];
-/// Buckets of the age of a node when it goes: a quarter of an hour to thirty days.
-const LIFETIMES: &[f64] = &[
-    900.0,
-    1_800.0,
-    3_600.0,
-    7_200.0,
-    14_400.0,
-    28_800.0,
-    43_200.0,
-    86_400.0,
-    172_800.0,
-    432_000.0,
-    864_000.0,
-    1_296_000.0,
-    2_592_000.0,
-];
-
-/// A histogram with fixed buckets.
-#[derive(Clone)]
-pub(crate) struct Buckets(&'static [f64]);
-
-impl MetricConstructor<Histogram> for Buckets {
-    fn new_metric(&self) -> Histogram {
-        Histogram::new(self.0.iter().copied())
-    }
-}
-
-pub(crate) type Histograms<const N: usize> = Family<Labels<N>, Histogram, Buckets>;
-type Counters<const N: usize> = Family<Labels<N>, Counter>;
-
-fn histograms<L>(buckets: &'static [f64]) -> Family<L, Histogram, Buckets>
-where
-    L: Clone + std::hash::Hash + Eq + EncodeLabelSet,
-{
-    Family::new_with_constructor(Buckets(buckets))
-}
+use crate::state::{Shared, node_of};
 
 /// Why a claim was taken down, in the words of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,72 +80,18 @@ impl Disruption {
     }
 }
 
-/// Everything that is counted. Clones share their counts.
-#[derive(Clone)]
-pub struct Metrics {
-    pub(crate) scheduling_duration: Histograms<1>,
-    pub(crate) ignored_pods: Gauge,
-    pub(crate) unschedulable_pods: Family<Labels<1>, Gauge>,
-    pub(crate) nodeclaims_created: Counters<3>,
-    pub(crate) nodeclaims_disrupted: Counters<5>,
-    nodeclaims_terminated: Counters<3>,
-    nodeclaims_termination: Histograms<1>,
-    instance_termination: Histograms<1>,
-    nodes_created: Counters<2>,
-    nodes_terminated: Counters<2>,
-    nodes_drained: Counters<1>,
-    nodes_termination: Histograms<1>,
-    nodes_lifetime: Histograms<1>,
-    pods_startup: Histogram,
-    pods_bound: Histograms<1>,
-    decisions: Counters<3>,
-    queue_failures: Counters<3>,
-    failed_validations: Counters<1>,
-    pub(crate) evaluation: Histograms<2>,
-    cloud_duration: Histograms<3>,
-    cloud_errors: Counters<5>,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self {
-            scheduling_duration: histograms(DURATIONS),
-            ignored_pods: Gauge::default(),
-            unschedulable_pods: Family::default(),
-            nodeclaims_created: Family::default(),
-            nodeclaims_disrupted: Family::default(),
-            nodeclaims_terminated: Family::default(),
-            nodeclaims_termination: histograms(ENDS),
-            instance_termination: histograms(STOPS),
-            nodes_created: Family::default(),
-            nodes_terminated: Family::default(),
-            nodes_drained: Family::default(),
-            nodes_termination: histograms(ENDS),
-            nodes_lifetime: histograms(LIFETIMES),
-            pods_startup: Histogram::new(DURATIONS.iter().copied()),
-            pods_bound: histograms(DURATIONS),
-            decisions: Family::default(),
-            queue_failures: Family::default(),
-            failed_validations: Family::default(),
-            evaluation: histograms(DURATIONS),
-            cloud_duration: histograms(ANSWERS),
-            cloud_errors: Family::default(),
-        }
-    }
-}
-
 impl Metrics {
     /// Takes note of a call to the cloud.
     pub(crate) fn called(&self, call: &Call, took: Duration, failure: Option<&'static str>) {
         let Call { controller, method, provider, node_pool } = call;
         let labels = [("controller", *controller), ("method", *method), ("provider", *provider)];
         let labels = labels.map(|(name, value)| (name, value.to_owned()));
-        self.cloud_duration.get_or_create(&labels).observe(took.as_secs_f64());
+        self.cloud_duration.of(&labels).observe(took.as_secs_f64());
         if let Some(error) = failure {
             let [controller, method, provider] = labels;
             let rest = [("error", error.to_owned()), ("nodepool", node_pool.clone())];
             let [error, node_pool] = rest;
-            self.cloud_errors.get_or_create(&[controller, method, provider, error, node_pool]).inc();
+            self.cloud_errors.of(&[controller, method, provider, error, node_pool]).inc();
         }
     }
 
@@ -197,151 +99,103 @@ impl Metrics {
     pub(crate) fn command_started<'a>(
         &self,
         labels: &Labels<3>,
+        pools: impl Iterator<Item = &'a str>,
         replacements: impl Iterator<Item = (&'a str, bool)>,
     ) {
-        self.decisions.get_or_create(labels).inc();
+        self.decisions.of(labels).inc();
+        for pool in pools {
+            let [decision, reason, type_] = labels.clone();
+            self.decisions_by_nodepool.of(&[("nodepool", pool.to_owned()), decision, reason, type_]).inc();
+        }
         for (node_pool, relaxed) in replacements {
             let created = [
                 ("reason", labels[1].1.clone()),
                 ("nodepool", node_pool.to_owned()),
                 ("min_values_relaxed", relaxed.to_string()),
             ];
-            self.nodeclaims_created.get_or_create(&created).inc();
+            self.nodeclaims_created.of(&created).inc();
+        }
+    }
+
+    /// Takes note of how Balanced pools weighed a move: `approved` or `rejected`.
+    pub(crate) fn weighed<'a>(&self, decision: &str, scores: impl Iterator<Item = (&'a str, f64)>) {
+        for (pool, score) in scores {
+            let labels = [
+                ("decision", decision.to_owned()),
+                ("nodepool", pool.to_owned()),
+                ("policy", "Balanced".to_owned()),
+            ];
+            self.consolidation_moves.of(&labels).inc();
+            self.consolidation_score.of(&labels).observe(score);
         }
     }
 
     /// Takes note of a move that came to nothing.
     pub(crate) fn command_failed(&self, labels: &Labels<3>) {
-        self.queue_failures.get_or_create(labels).inc();
+        self.queue_failures.of(labels).inc();
     }
 
     /// Takes note of a move that was no longer good at the second look.
     pub(crate) fn validation_failed(&self, consolidation_type: &'static str) {
         let labels = [("consolidation_type", consolidation_type.to_owned())];
-        self.failed_validations.get_or_create(&labels).inc();
+        self.failed_validations.of(&labels).inc();
     }
 
     /// Takes note that a claim's deletion is started.
     pub(crate) fn disrupted(&self, why: Disruption, claim: &NodeClaim, state: &Shared) {
-        let label = |key: &str| {
-            claim.metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned().unwrap_or_default()
-        };
-        let grace = claim.spec.termination_grace_period.as_ref().map(GoDuration::value);
-        let mode = match grace {
-            None => "graceful",
-            Some(grace) if grace.is_positive() => "eventual",
-            Some(_) => "forceful",
-        };
-        let node_pool = label(NODEPOOL);
-        let policy = state.lock().pool(&node_pool).and_then(|pool| pool.spec.disruption.clone());
+        let state = state.lock();
+        let node_pool = label(claim, NODEPOOL);
+        let policy = state.pool(&node_pool).and_then(|pool| pool.spec.disruption.clone());
         let policy = policy.and_then(|disruption| disruption.consolidation_policy);
-        self.nodeclaims_disrupted
-            .get_or_create(&[
-                ("reason", why.metric().to_owned()),
-                ("nodepool", node_pool),
-                ("capacity_type", label(CAPACITY_TYPE)),
-                ("consolidation_policy", policy.map(|policy| policy.to_string()).unwrap_or_default()),
-                ("termination_mode", mode.to_owned()),
-            ])
-            .inc();
+        let grace = claim.spec.termination_grace_period.as_ref().map(GoDuration::value);
+        let labels = [
+            ("reason", why.metric().to_owned()),
+            ("nodepool", node_pool),
+            ("capacity_type", label(claim, CAPACITY_TYPE)),
+            ("consolidation_policy", policy.map(|policy| policy.to_string()).unwrap_or_default()),
+            ("termination_mode", mode(grace).to_owned()),
+        ];
+        self.nodeclaims_disrupted.of(&labels).inc();
+        let moving = node_of(claim).map_or(0, |node| state.reschedulable_on(node));
+        self.pods_disrupted.of(&labels).inc_by(moving);
     }
 
-    fn register(&self, registry: &mut Registry) {
-        let registry = registry.sub_registry_with_prefix("karpenter");
-        registry.register(
-            "scheduler_scheduling_duration_seconds",
-            "How long plans take",
-            self.scheduling_duration.clone(),
-        );
-        registry.register(
-            "scheduler_ignored_pods_count",
-            "Waiting pods that Karpenter cannot plan for",
-            self.ignored_pods.clone(),
-        );
-        registry.register(
-            "scheduler_unschedulable_pods_count",
-            "Waiting pods without a place in the last plan",
-            self.unschedulable_pods.clone(),
-        );
-        self.register_nodeclaims(registry);
-        self.register_nodes(registry);
-        self.register_disruption(registry);
-        registry.register(
-            "pods_startup_duration_seconds",
-            "From a pod's creation until it is ready",
-            self.pods_startup.clone(),
-        );
-        registry.register(
-            "pods_bound_duration_seconds",
-            "From a pod's creation until it is bound",
-            self.pods_bound.clone(),
-        );
-        registry.register(
-            "cloudprovider_duration_seconds",
-            "Calls to the cloud",
-            self.cloud_duration.clone(),
-        );
-        registry.register(
-            "cloudprovider_errors",
-            "Calls to the cloud that failed",
-            self.cloud_errors.clone(),
-        );
+    /// Takes note that the repair of a claim's node is started.
+    pub(crate) fn repaired(&self, need: &RepairNeed, claim: &NodeClaim) {
+        let condition = need.cause.split('/').next().unwrap_or_default();
+        let image = claim.status.as_ref().and_then(|status| status.image_id.clone());
+        let labels = [
+            ("condition", condition.to_owned()),
+            ("nodepool", label(claim, NODEPOOL)),
+            ("capacity_type", label(claim, CAPACITY_TYPE)),
+            ("image_id", image.unwrap_or_default()),
+            ("termination_mode", mode(need.bound).to_owned()),
+        ];
+        self.unhealthy_disrupted.of(&labels).inc();
     }
 
-    fn register_nodeclaims(&self, registry: &mut Registry) {
-        registry.register("nodeclaims_created", "NodeClaims created", self.nodeclaims_created.clone());
-        registry.register(
-            "nodeclaims_disrupted",
-            "NodeClaims whose deletion was started, by cause",
-            self.nodeclaims_disrupted.clone(),
-        );
-        registry.register("nodeclaims_terminated", "NodeClaims gone", self.nodeclaims_terminated.clone());
-        registry.register(
-            "nodeclaims_termination_duration_seconds",
-            "From the deletion of a NodeClaim until it is gone",
-            self.nodeclaims_termination.clone(),
-        );
-        registry.register(
-            "nodeclaims_instance_termination_duration_seconds",
-            "From the order to stop a machine until it is gone",
-            self.instance_termination.clone(),
-        );
+    /// Takes note of an answer to an eviction; 200 means that the pod leaves.
+    pub(crate) fn eviction_answered(&self, code: u16) {
+        self.evictions.of(&[("code", code.to_string())]).inc();
     }
 
-    fn register_disruption(&self, registry: &mut Registry) {
-        registry.register("voluntary_disruption_decisions", "Moves begun", self.decisions.clone());
-        registry.register(
-            "voluntary_disruption_queue_failures",
-            "Moves that came to nothing",
-            self.queue_failures.clone(),
-        );
-        registry.register(
-            "voluntary_disruption_failed_validations",
-            "Moves that were no longer good at the second look",
-            self.failed_validations.clone(),
-        );
-        registry.register(
-            "voluntary_disruption_decision_evaluation_duration_seconds",
-            "How long it takes to find moves",
-            self.evaluation.clone(),
-        );
+    /// Takes note of a pod that was made to leave its node. `reason` is that of the claim's disruption.
+    pub(crate) fn pod_drained(&self, reason: Option<&str>) {
+        self.pods_drained.of(&[("reason", reason.unwrap_or("Forceful Termination").to_owned())]).inc();
     }
+}
 
-    fn register_nodes(&self, registry: &mut Registry) {
-        registry.register("nodes_created", "Nodes that joined", self.nodes_created.clone());
-        registry.register("nodes_terminated", "Nodes gone", self.nodes_terminated.clone());
-        registry.register("nodes_drained", "Nodes drained", self.nodes_drained.clone());
-        registry.register(
-            "nodes_termination_duration_seconds",
-            "From the deletion of a node until it is gone",
-            self.nodes_termination.clone(),
-        );
-        registry.register(
-            "nodes_lifetime_duration_seconds",
-            "The age of nodes when they go",
-            self.nodes_lifetime.clone(),
-        );
+/// How strictly a drain within this time goes.
+fn mode(grace: Option<SignedDuration>) -> &'static str {
+    match grace {
+        None => "graceful",
+        Some(grace) if grace.is_positive() => "eventual",
+        Some(_) => "forceful",
     }
+}
+
+fn label(claim: &NodeClaim, key: &str) -> String {
+    claim.metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned().unwrap_or_default()
 }
 
 /// Which call to the cloud was made, for whom.
@@ -358,6 +212,14 @@ pub(crate) fn launch_failure<T>(result: &Result<T, LaunchError>) -> Option<&'sta
     result.as_ref().err().map(LaunchError::metric)
 }
 
+/// The value of the label `error` for a catalog that could not be had.
+pub(crate) fn catalog_failure<T>(result: &Result<T, CatalogError>) -> Option<&'static str> {
+    result.as_ref().err().map(|error| match error {
+        CatalogError::NodeClassNotReady(_) => "NodeClassNotReadyError",
+        CatalogError::Unevaluated(_) | CatalogError::Failed(_) => "unknown",
+    })
+}
+
 /// The value of the label `error` for any other failed call.
 pub(crate) fn failure<T>(result: &Result<T, ProviderError>) -> Option<&'static str> {
     result.as_ref().err().map(|_| "unknown")
@@ -365,7 +227,7 @@ pub(crate) fn failure<T>(result: &Result<T, ProviderError>) -> Option<&'static s
 
 /// Who answers scrapes.
 pub struct Exporter {
-    registry: Registry,
+    exposition: Exposition,
 }
 
 impl Exporter {
@@ -373,13 +235,13 @@ impl Exporter {
     pub fn new(
         metrics: &Metrics,
         state: &Shared,
-        rules: &LabelRules,
+        provider: &dyn Provider,
         environment: Arc<dyn Environment>,
         build: (&str, &str),
         with_cluster_state: bool,
     ) -> Self {
-        let mut registry = Registry::default();
-        metrics.register(&mut registry);
+        let mut exposition = Exposition::default();
+        metrics.register(&mut exposition);
         let (version, commit) = build;
         let labels: Labels<4> = [
             ("version", version.to_owned()),
@@ -389,24 +251,28 @@ impl Exporter {
         ];
         let build: Family<Labels<4>, Gauge> = Family::default();
         build.get_or_create(&labels).set(1);
-        registry.register("karpenter_build_info", "Which build this is", build);
+        exposition.registry.register("karpenter_build_info", "Which build this is", build);
+        let rules = provider.label_rules();
+        let registry = &mut exposition.registry;
+        registry.register_collector(Box::new(cluster::Synchronization::new(Arc::clone(state))));
         if with_cluster_state {
-            registry.register_collector(Box::new(cluster::ClusterState::new(
-                Arc::clone(state),
-                rules,
-                Arc::clone(&environment),
-            )));
-            registry
-                .register_collector(Box::new(conditions::Conditions::new(Arc::clone(state), environment)));
+            let (state, time) = (|| Arc::clone(state), || Arc::clone(&environment));
+            registry.register_collector(Box::new(cluster::ClusterState::new(state(), &rules, time())));
+            registry.register_collector(Box::new(pods::Pods::new(state(), time())));
+            registry.register_collector(Box::new(pools::Pools::new(state(), rules, time())));
+            let labels = ObjectLabels::new(provider.node_classes());
+            registry.register_collector(Box::new(conditions::Conditions::new(state(), labels, time())));
+            metrics.transitions.register(&mut exposition);
         }
-        Self { registry }
+        Self { exposition }
     }
 
     /// The answer to a scrape, in the text format of `OpenMetrics`.
     pub fn text(&self) -> String {
         let mut text = String::new();
+        self.exposition.summaries.iter().for_each(|write| write(&mut text));
         // Writing to a string does not fail.
-        let _ = encode(&mut text, &self.registry);
+        let _ = encode(&mut text, &self.exposition.registry);
         text
     }
 }

@@ -5,28 +5,36 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::NodeClaim;
 use karpenter_api::condition::nodeclaim::{DRAINED, INSTANCE_TERMINATING, REGISTERED};
 use karpenter_api::labels::{CAPACITY_TYPE, NODEPOOL, ZONE};
+use karpenter_api::{NodeClaim, NodePool};
 use karpenter_environment::Environment;
 use karpenter_runtime::{Caches, Change, Controller, Delta, Key, Outcome, View, Wakes, Watches};
 use kube::Resource;
 
-use super::Metrics;
+use super::{Metrics, ObjectLabels};
 use crate::nodeclaim::condition;
 use crate::observed::ObservedPod;
+use crate::state::Shared;
 
 /// Counts; decides nothing.
 pub(crate) struct Observer {
     metrics: Metrics,
+    state: Shared,
+    labels: ObjectLabels,
     environment: Arc<dyn Environment>,
     /// What is there at the beginning is no news.
     begun: bool,
 }
 
 impl Observer {
-    pub(crate) fn new(metrics: Metrics, environment: Arc<dyn Environment>) -> Self {
-        Self { metrics, environment, begun: false }
+    pub(crate) fn new(
+        metrics: Metrics,
+        state: Shared,
+        labels: ObjectLabels,
+        environment: Arc<dyn Environment>,
+    ) -> Self {
+        Self { metrics, state, labels, environment, begun: false }
     }
 
     fn see_claim(&self, delta: &Delta<'_, NodeClaim>) {
@@ -37,26 +45,23 @@ impl Observer {
             delta.new.is_some_and(is) && !delta.old.is_some_and(is)
         };
         if became(REGISTERED) {
-            self.metrics.nodes_created.get_or_create(&[("nodepool", pool()), ("zone", zone())]).inc();
+            self.metrics.nodes_created.of(&[("nodepool", pool()), ("zone", zone())]).inc();
         }
         if became(DRAINED) {
-            self.metrics.nodes_drained.get_or_create(&[("nodepool", pool())]).inc();
+            self.metrics.nodes_drained.of(&[("nodepool", pool())]).inc();
         }
         let (Some(gone), None) = (delta.old, delta.new) else { return };
         let capacity_type = ("capacity_type", label(gone, CAPACITY_TYPE));
-        self.metrics
-            .nodeclaims_terminated
-            .get_or_create(&[("nodepool", pool()), capacity_type, ("zone", zone())])
-            .inc();
+        self.metrics.nodeclaims_terminated.of(&[("nodepool", pool()), capacity_type, ("zone", zone())]).inc();
         let now = self.environment.now();
         if let Some(deleted) = &gone.metadata.deletion_timestamp {
             let family = &self.metrics.nodeclaims_termination;
-            family.get_or_create(&[("nodepool", pool())]).observe(seconds(deleted.0, now));
+            family.of(&[("nodepool", pool())]).observe(seconds(deleted.0, now));
         }
         if let Some(stopping) = condition(gone, INSTANCE_TERMINATING) {
             let family = &self.metrics.instance_termination;
             let took = seconds(stopping.last_transition_time.0, now);
-            family.get_or_create(&[("nodepool", pool())]).observe(took);
+            family.of(&[("nodepool", pool())]).observe(took);
         }
     }
 
@@ -69,25 +74,33 @@ impl Observer {
         let now = self.environment.now();
         let of_pool = [("nodepool", pool.clone())];
         if let Some(deleted) = &gone.metadata.deletion_timestamp {
-            self.metrics.nodes_termination.get_or_create(&of_pool).observe(seconds(deleted.0, now));
+            self.metrics.nodes_termination.observe(&of_pool, seconds(deleted.0, now));
         }
         if let Some(created) = &gone.metadata.creation_timestamp {
-            self.metrics.nodes_lifetime.get_or_create(&of_pool).observe(seconds(created.0, now));
+            self.metrics.nodes_lifetime.of(&of_pool).observe(seconds(created.0, now));
         }
         let [of_pool] = of_pool;
-        self.metrics.nodes_terminated.get_or_create(&[of_pool, ("zone", label(gone, ZONE))]).inc();
+        self.metrics.nodes_terminated.of(&[of_pool, ("zone", label(gone, ZONE))]).inc();
     }
 
     fn see_pod(&self, delta: &Delta<'_, ObservedPod>) {
         let Some(new) = delta.new else { return };
         let Ok(pod) = &new.pod else { return };
+        let mut state = self.state.lock();
+        let placed = state.waited(new.uid()).and_then(|waited| waited.placed);
         if let (Some(bound), None) = (new.bound, delta.old.and_then(|old| old.bound)) {
-            let dynamic = pod.spec.uses_dynamic_resources.to_string();
-            let family = &self.metrics.pods_bound;
-            family.get_or_create(&[("dynamic_resources", dynamic)]).observe(seconds(pod.created, bound));
+            let dynamic = [("dynamic_resources", pod.spec.uses_dynamic_resources.to_string())];
+            self.metrics.pods_bound.of(&dynamic).observe(seconds(pod.created, bound));
+            if let Some(placed) = placed {
+                self.metrics.pods_provisioning_bound.of(&dynamic).observe(seconds(placed, bound));
+            }
         }
         if let (Some(ready), None) = (new.ready, delta.old.and_then(|old| old.ready)) {
-            self.metrics.pods_startup.observe(seconds(pod.created, ready));
+            self.metrics.pods_startup.observe(&[], seconds(pod.created, ready));
+            if let Some(placed) = placed {
+                self.metrics.pods_provisioning_startup.of(&[]).observe(seconds(placed, ready));
+            }
+            state.waits().end(new.uid());
         }
     }
 }
@@ -104,6 +117,7 @@ impl Controller for Observer {
         watches.reads::<ObservedPod>();
         watches.reads::<NodeClaim>();
         watches.reads::<Node>();
+        watches.reads::<NodePool>();
     }
 
     fn begin(&mut self, _: &Caches, _: &mut Wakes) {
@@ -114,10 +128,16 @@ impl Controller for Observer {
         if !self.begun {
             return;
         }
+        let now = self.environment.now();
+        let transitions = &self.metrics.transitions;
         if let Some(delta) = change.of::<NodeClaim>() {
+            transitions.see(delta.old, delta.new, &self.labels, now);
             self.see_claim(&delta);
         } else if let Some(delta) = change.of::<Node>() {
+            transitions.see(delta.old, delta.new, &self.labels, now);
             self.see_node(&delta);
+        } else if let Some(delta) = change.of::<NodePool>() {
+            transitions.see(delta.old, delta.new, &self.labels, now);
         } else if let Some(delta) = change.of::<ObservedPod>() {
             self.see_pod(&delta);
         }

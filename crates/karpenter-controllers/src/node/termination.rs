@@ -10,7 +10,8 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use karpenter_api::NodeClaim;
 use karpenter_api::annotations::TERMINATION_TIMESTAMP;
 use karpenter_api::condition::nodeclaim::{
-    AWAITING_VOLUME_DETACHMENT, DRAINED, DRAINING, TERMINATION_GRACE_PERIOD_ELAPSED, VOLUMES_DETACHED,
+    AWAITING_VOLUME_DETACHMENT, DISRUPTION_REASON, DRAINED, DRAINING, TERMINATION_GRACE_PERIOD_ELAPSED,
+    VOLUMES_DETACHED,
 };
 use karpenter_api::labels::EXCLUDE_FROM_LOAD_BALANCERS;
 use karpenter_provider::{NodeClassKind, Termination as Stopped};
@@ -23,6 +24,7 @@ use super::evictions::Evictions;
 use crate::cloud::{CloudReply, CloudRequest};
 use crate::events::{EventType, Events};
 use crate::fence::fenced;
+use crate::metrics::Metrics;
 use crate::nodeclaim::{FINALIZER, Stopping, condition, conditions, is_managed, is_ready};
 use crate::observed::ObservedPod;
 use crate::patches::difference;
@@ -41,17 +43,19 @@ pub(crate) struct Termination {
     stopping: BTreeMap<String, Stopping>,
     asked: Evictions,
     events: Events,
+    metrics: Metrics,
 }
 
 impl Termination {
     /// A controller of the nodes whose NodeClass is one of `classes`.
-    pub(crate) fn new(state: Shared, classes: &'static [NodeClassKind]) -> Self {
+    pub(crate) fn new(state: Shared, classes: &'static [NodeClassKind], metrics: Metrics) -> Self {
         Self {
             state,
             classes,
             stopping: BTreeMap::new(),
             asked: Evictions::default(),
             events: Events::default(),
+            metrics,
         }
     }
 
@@ -303,8 +307,25 @@ impl Controller for Termination {
         self.stopping.insert(uid(node).to_owned(), Stopping { gone, at: view.now });
     }
 
+    fn written(&mut self, key: &Key, write: &Write, view: &View<'_>) {
+        let evicted = write.subresource() == Some("eviction");
+        if evicted {
+            self.metrics.eviction_answered(200);
+        }
+        if evicted || write.is_deletion_of::<Pod>() {
+            let node = view.caches.of::<Node>().get(key);
+            let claim = node.and_then(|node| self.claim(node, view.caches));
+            let reason = claim.as_deref().and_then(|claim| condition(claim, DISRUPTION_REASON));
+            self.metrics.pod_drained(reason.map(|found| found.reason.as_str()));
+        }
+    }
+
     fn refused(&mut self, _: &Key, write: &Write, status: &Status, _: &View<'_>) {
-        if write.subresource() == Some("eviction") && status.code == 429 {
+        if write.subresource() != Some("eviction") {
+            return;
+        }
+        self.metrics.eviction_answered(status.code);
+        if status.code == 429 {
             tracing::debug!("pod {} stays for now: {}", write.key(), status.message);
         }
     }

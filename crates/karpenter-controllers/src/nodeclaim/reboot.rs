@@ -3,7 +3,7 @@
 //! The claim says how far it is (`Rebooting`), so any process can go on from there. What the provider was asked is known to this process
 //! only; asking again is harmless, because a restart has one id. A restart that fails ends with the claim deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,12 +19,15 @@ use karpenter_api::condition::nodeclaim::{
 use karpenter_api::duration::parse_duration;
 use karpenter_api::labels::INITIALIZED as INITIALIZED_LABEL;
 use karpenter_provider::RebootError;
-use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches, Write};
+use karpenter_runtime::{
+    Caches, Change, Controller, Effect, Key, Outcome, Status, View, Wakes, Watches, Write,
+};
 
 use super::{condition, conditions, is_ready, is_true, uid};
 use crate::cloud::{CloudReply, CloudRequest};
 use crate::events::{EventType, Events};
 use crate::fence::{rebooting, unfenced_of_reboot};
+use crate::metrics::Metrics;
 use crate::node::{Evictions, drain};
 use crate::observed::ObservedPod;
 use crate::patches::difference;
@@ -64,19 +67,24 @@ pub(crate) struct Reboots {
     asked: BTreeMap<String, Asked>,
     /// Since when a restart has been seen as issued, by the claim's UID.
     issued: BTreeMap<String, Timestamp>,
+    /// Restarts that are over and counted, by the claim's UID.
+    ended: BTreeSet<String>,
     evictions: Evictions,
     events: Events,
+    metrics: Metrics,
 }
 
 impl Reboots {
     /// A controller over `state`.
-    pub(crate) fn new(state: Shared) -> Self {
+    pub(crate) fn new(state: Shared, metrics: Metrics) -> Self {
         Self {
             state,
             asked: BTreeMap::new(),
             issued: BTreeMap::new(),
+            ended: BTreeSet::new(),
             evictions: Evictions::default(),
             events: Events::default(),
+            metrics,
         }
     }
 
@@ -95,12 +103,13 @@ impl Reboots {
     ) -> Outcome<CloudRequest> {
         let Ok(grace) = grace(claim) else {
             let message = format!("the annotation {REBOOT_TERMINATION_GRACE_PERIOD} is not a duration");
+            self.count(claim, "invalid_request", view);
             return self.end(claim, REBOOT_FAILED, &message, view);
         };
         let Some(node) = self.node(claim, view.caches) else {
             let missing = view.now.duration_since(since);
             return if missing >= ISSUE_WITHIN {
-                self.give_up(claim, "its node is gone", view)
+                self.give_up(claim, ("provider_error", "its node is gone"), view)
             } else {
                 Outcome::after(POLL)
             };
@@ -163,13 +172,13 @@ impl Reboots {
             Some(Ok(())) => return Self::issue(claim, view),
             Some(Err(error @ (RebootError::NotSupported | RebootError::Final(_)))) => {
                 let why = error.to_string();
-                return self.give_up(claim, &why, view);
+                return self.give_up(claim, ("provider_error", &why), view);
             }
             Some(Err(error)) => {
                 let (first, last) = asked.map_or((view.now, view.now), |asked| (asked.first, asked.last));
                 if view.now.duration_since(first) >= ISSUE_WITHIN {
                     let why = error.to_string();
-                    return self.give_up(claim, &why, view);
+                    return self.give_up(claim, ("provider_error", &why), view);
                 }
                 let wait = ASK_AGAIN - view.now.duration_since(last);
                 if let Some(wait) = Duration::try_from(wait).ok().filter(|wait| !wait.is_zero()) {
@@ -201,7 +210,10 @@ impl Reboots {
         let since = written.map_or(first_seen, |found| found.last_transition_time.0.max(first_seen));
         let late = view.now.duration_since(since) >= BACK_WITHIN;
         let Some(node) = self.node(claim, view.caches) else {
-            return if late { self.give_up(claim, "its node is gone", view) } else { Outcome::after(POLL) };
+            if late {
+                return self.give_up(claim, ("recovery_timeout", "its node is gone"), view);
+            }
+            return Outcome::after(POLL);
         };
         let mut new = Node::clone(&node);
         new.metadata.labels.get_or_insert_default().remove(INITIALIZED_LABEL);
@@ -216,10 +228,14 @@ impl Reboots {
             return Outcome::done().then(write).then_all(event.flatten());
         }
         if back && is_ready(&node) {
+            if self.count(claim, "succeeded", view) {
+                let took = view.now.duration_since(since).as_secs_f64();
+                self.metrics.reboot_recovery.of(&[]).observe(took.max(0.0));
+            }
             return self.end(claim, REBOOT_SUCCEEDED, "", view);
         }
         if late {
-            return self.give_up(claim, "its node did not come back in time", view);
+            return self.give_up(claim, ("recovery_timeout", "its node did not come back in time"), view);
         }
         Outcome::after(POLL)
     }
@@ -241,7 +257,12 @@ impl Reboots {
     }
 
     /// The machine is not coming back: the claim goes, and its pods have as long to leave as they had before the restart.
-    fn give_up(&mut self, claim: &NodeClaim, why: &str, view: &View<'_>) -> Outcome<CloudRequest> {
+    fn give_up(
+        &mut self,
+        claim: &NodeClaim,
+        (result, why): (&str, &str),
+        view: &View<'_>,
+    ) -> Outcome<CloudRequest> {
         let mut new = claim.clone();
         if let Ok(Some(grace)) = grace(claim) {
             tighten(&mut new, grace, view.now);
@@ -249,12 +270,26 @@ impl Reboots {
         if let Some(write) = difference(claim, &new) {
             return Outcome::done().then(write);
         }
+        self.count(claim, result, view);
         tracing::warn!("NodeClaim {} is deleted: its restart failed: {why}", Key::of(claim));
         let message = format!("The restart failed, the node is replaced: {why}");
         let event = self.tell(claim, EventType::Warning, "RebootFailed", &message, view);
         Outcome::done()
             .then(Write::delete::<NodeClaim>(&Key::of(claim)).if_uid(uid(claim)).tolerating(404))
             .then_all(event)
+    }
+
+    /// Counts a restart that is over, once; returns whether it was the first time.
+    fn count(&mut self, claim: &NodeClaim, result: &str, view: &View<'_>) -> bool {
+        if !self.ended.insert(uid(claim).to_owned()) {
+            return false;
+        }
+        let labels = [("result", result.to_owned())];
+        self.metrics.reboots.of(&labels).inc();
+        let begun = condition(claim, REBOOTING).map_or(view.now, |found| found.last_transition_time.0);
+        let took = view.now.duration_since(begun).as_secs_f64();
+        self.metrics.reboot_duration.of(&labels).observe(took.max(0.0));
+        true
     }
 
     fn tell(
@@ -271,6 +306,7 @@ impl Reboots {
     fn forget(&mut self, uid: &str) {
         self.asked.remove(uid);
         self.issued.remove(uid);
+        self.ended.remove(uid);
     }
 }
 
@@ -329,6 +365,19 @@ impl Controller for Reboots {
         }
     }
 
+    fn written(&mut self, _: &Key, write: &Write, _: &View<'_>) {
+        if write.subresource() == Some("eviction") {
+            self.metrics.eviction_answered(200);
+            self.metrics.pod_drained(Some(Self::DRAIN_REASON));
+        }
+    }
+
+    fn refused(&mut self, _: &Key, write: &Write, status: &Status, _: &View<'_>) {
+        if write.subresource() == Some("eviction") {
+            self.metrics.eviction_answered(status.code);
+        }
+    }
+
     fn hear(&mut self, key: &Key, reply: CloudReply, view: &View<'_>) {
         let Some(claim) = view.caches.of::<NodeClaim>().get(key) else { return };
         if let (CloudReply::Rebooted(answer), Some(asked)) = (reply, self.asked.get_mut(uid(claim))) {
@@ -338,6 +387,9 @@ impl Controller for Reboots {
 }
 
 impl Reboots {
+    /// Why pods of the node leave, in metrics.
+    const DRAIN_REASON: &str = "Unhealthy";
+
     /// Removes what was noted for a restart that is over. How long pods had to leave stays until the next restart is decided on, which writes it
     /// anew before it says so in the condition.
     fn clear(&self, claim: &NodeClaim, view: &View<'_>) -> Outcome<CloudRequest> {

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition::READY;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
@@ -69,7 +70,7 @@ impl Provisioner {
 
     /// What to plan: the state now, without pods whose claim is still being launched.
     fn request(&self, view: &View<'_>) -> Option<PlanRequest> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         let mut snapshot = state.snapshot();
         let launching: BTreeSet<&str> =
             state.launching().filter_map(|claim| claim.metadata.name.as_deref()).collect();
@@ -79,6 +80,7 @@ impl Provisioner {
             return None;
         }
         snapshot.pending.extend(state.next_in_line().filter(|pod| !awaited(&pod.id.uid)).cloned());
+        snapshot.pending.iter().for_each(|pod| state.waits().begin(&pod.id.uid, view.now));
         let pools = usable_pools(&mut snapshot, &self.rules, view.caches);
         Some(PlanRequest { snapshot, pools, options: self.options.clone() })
     }
@@ -90,6 +92,7 @@ impl Provisioner {
             tracing::warn!("NodePool {pool} is left out: {error}");
         }
         self.count(&plan);
+        self.note_decisions(&plan, view.now);
         self.remember_places(&plan);
         let mut creations = Vec::new();
         let mut events = Vec::new();
@@ -139,16 +142,30 @@ impl Provisioner {
     }
 
     fn count(&self, plan: &ProvisioningPlan) {
-        self.metrics.ignored_pods.set(plan.ignored.len() as i64);
+        self.metrics.ignored_pods.replace([([], plan.ignored.len() as f64)]);
         let controller = [("controller", "provisioner".to_owned())];
-        self.metrics.unschedulable_pods.get_or_create(&controller).set(plan.unschedulable.len() as i64);
+        self.metrics.unschedulable_pods.replace([(controller, plan.unschedulable.len() as f64)]);
         for claim in &plan.claims {
             let labels = [
                 ("reason", "provisioned".to_owned()),
                 ("nodepool", claim.node_pool.to_string()),
                 ("min_values_relaxed", claim.min_values_relaxed.to_string()),
             ];
-            self.metrics.nodeclaims_created.get_or_create(&labels).inc();
+            self.metrics.nodeclaims_created.of(&labels).inc();
+        }
+    }
+
+    /// Takes note of which pods the plan says something about, and how long they waited for that.
+    fn note_decisions(&self, plan: &ProvisioningPlan, now: Timestamp) {
+        let claimed = plan.claims.iter().flat_map(|claim| &claim.pods);
+        let placed = plan.existing.iter().flat_map(|(_, pods)| pods).chain(claimed).map(|pod| (*pod, true));
+        let left = plan.unschedulable.iter().map(|(pod, _)| (*pod, false));
+        let mut state = self.state.lock();
+        for (pod, has_place) in placed.chain(left) {
+            if let Some(since) = state.waits().decide(&plan.pods[pod as usize].id.uid, has_place, now) {
+                let waited = now.duration_since(since).as_secs_f64();
+                self.metrics.pods_decision.of(&[]).observe(waited.max(0.0));
+            }
         }
     }
 

@@ -1,19 +1,19 @@
 //! Answers the provisioner's question: asks the provider what can be bought, then has the core plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use karpenter_api::NodePool;
 use karpenter_core::catalog::Catalog;
-use karpenter_core::cluster::ClusterSnapshot;
+use karpenter_core::cluster::{ClusterSnapshot, Pod, PodSpec};
 use karpenter_core::plan::ProvisioningPlan;
-use karpenter_core::{SolverOptions, plan_provisioning};
+use karpenter_core::{SolverOptions, plan_provisioning, possible_zones};
 use karpenter_provider::{CatalogError, Provider};
 use tokio::time::Instant;
 
-use crate::metrics::Metrics;
+use crate::metrics::{self, Call, Metrics};
 
 /// Where plans are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,16 +76,23 @@ impl Planner {
         let planner = self.clone();
         async move {
             let PlanRequest { mut snapshot, mut pools, options } = request;
-            let (catalog, left_out) = catalog(&*planner.provider, &pools).await;
+            let (catalog, left_out) =
+                catalog(&*planner.provider, &pools, ("provisioner", &planner.metrics)).await;
             let known = |name: &str| catalog.by_pool.contains_key(name);
             snapshot.node_pools.retain(|pool| known(&pool.name));
             pools.retain(|pool| pool.metadata.name.as_deref().is_some_and(known));
+            let zones = pending_by_zone(&snapshot, &catalog);
+            planner.metrics.pending_by_zone.replace(zones.into_iter().map(|(zone, pods)| {
+                ([("controller", "provisioner".to_owned()), ("zone", zone)], pods as f64)
+            }));
+            let solving = planner.metrics.solves.begin("provisioner", snapshot.pending.len());
             let compute = move || plan_provisioning(&snapshot, &catalog, &options);
             let begun = Instant::now();
             let plan = planner.computing.run(compute).await;
+            drop(solving);
             let labels = [("controller", "provisioner".to_owned())];
             let took = begun.elapsed().as_secs_f64();
-            planner.metrics.scheduling_duration.get_or_create(&labels).observe(took);
+            planner.metrics.scheduling_duration.of(&labels).observe(took);
             PlanReply { plan, pools, left_out }
         }
         .boxed()
@@ -96,15 +103,51 @@ impl Planner {
 pub(crate) async fn catalog(
     provider: &dyn Provider,
     pools: &[Arc<NodePool>],
+    (controller, metrics): (&'static str, &Metrics),
 ) -> (Catalog, Vec<(String, CatalogError)>) {
     let mut by_pool = BTreeMap::new();
     let mut left_out = Vec::new();
     for pool in pools {
         let name = pool.metadata.name.clone().unwrap_or_default();
-        match provider.instance_types(Arc::clone(pool)).await {
+        let asked = Instant::now();
+        let answer = provider.instance_types(Arc::clone(pool)).await;
+        let call = Call {
+            controller,
+            method: "GetInstanceTypes",
+            provider: provider.name(),
+            node_pool: name.clone(),
+        };
+        metrics.called(&call, asked.elapsed(), metrics::catalog_failure(&answer));
+        match answer {
             Ok(types) => drop(by_pool.insert(Arc::from(name), types)),
             Err(error) => left_out.push((name, error)),
         }
     }
     (Catalog { by_pool }, left_out)
+}
+
+/// How many pods wait by the zone they can be in: its name, `flexible` for several, `none` for none.
+fn pending_by_zone(snapshot: &ClusterSnapshot, catalog: &Catalog) -> BTreeMap<String, usize> {
+    let types = catalog.by_pool.values().flat_map(|types| types.iter());
+    let offerings = types.flat_map(|known| known.offerings.iter());
+    let zones: BTreeSet<Arc<str>> = offerings.filter_map(|offering| offering.zone().cloned()).collect();
+    let mut counts = BTreeMap::new();
+    // Pods of one workload come together, share their spec, and mostly have no volumes.
+    let mut last: Option<(*const PodSpec, String)> = None;
+    for pod in &snapshot.pending {
+        let spec = Arc::as_ptr(&pod.spec);
+        let known = last.as_ref().filter(|(seen, _)| *seen == spec && pod.volumes.is_empty());
+        let zone = known.map_or_else(|| effective_zone(pod, snapshot, &zones), |(_, zone)| zone.clone());
+        last = pod.volumes.is_empty().then(|| (spec, zone.clone()));
+        *counts.entry(zone).or_default() += 1;
+    }
+    counts
+}
+
+fn effective_zone(pod: &Pod, snapshot: &ClusterSnapshot, zones: &BTreeSet<Arc<str>>) -> String {
+    match possible_zones(pod, snapshot, zones)[..] {
+        [] => "none".to_owned(),
+        [zone] => zone.to_string(),
+        _ => "flexible".to_owned(),
+    }
 }

@@ -10,10 +10,19 @@ pub(crate) const THRESHOLD: f64 = 0.5;
 
 /// The lowest score over the Balanced pools a move takes nodes from; infinite when there is none.
 pub(crate) fn score<'c, 'a: 'c>(
-    candidates: impl Iterator<Item = &'c Candidate<'a>> + Clone,
+    candidates: impl Iterator<Item = &'c Candidate<'a>>,
     savings: f64,
     totals: &BTreeMap<Arc<str>, Totals>,
 ) -> f64 {
+    scores(candidates, savings, totals).into_iter().map(|(_, score)| score).fold(f64::INFINITY, f64::min)
+}
+
+/// The score in every Balanced pool a move takes nodes from.
+pub(crate) fn scores<'c, 'a: 'c>(
+    candidates: impl Iterator<Item = &'c Candidate<'a>>,
+    savings: f64,
+    totals: &BTreeMap<Arc<str>, Totals>,
+) -> Vec<(&'c str, f64)> {
     let mut by_pool: BTreeMap<&str, (f64, f64, bool)> = BTreeMap::new();
     let mut source = 0.0;
     for candidate in candidates {
@@ -32,5 +41,6 @@ pub(crate) fn score<'c, 'a: 'c>(
         }
         (share / total.price) / (cost / total.cost)
     };
-    by_pool.iter().filter(|(_, (_, _, balanced))| *balanced).map(of_pool).fold(f64::INFINITY, f64::min)
+    let balanced = by_pool.iter().filter(|(_, (_, _, balanced))| *balanced);
+    balanced.map(|(name, sums)| (*name, of_pool((name, sums)))).collect()
 }

@@ -98,8 +98,11 @@ impl<'a> Candidates<'a> {
         now: Timestamp,
     ) -> Self {
         let pools = snapshot.node_pools.iter().map(|pool| (&*pool.name, pool)).collect();
-        let types =
-            snapshot.node_pools.iter().map(|pool| (&*pool.name, named_types(catalog, pool))).collect();
+        let types = snapshot
+            .node_pools
+            .iter()
+            .map(|pool| (&*pool.name, types_by_name(catalog, &pool.name)))
+            .collect();
         let mut screen = Screen { snapshot, options, now, pools, types, covering: FxHashMap::default() };
         let mut all: Vec<Candidate<'a>> = Vec::new();
         let mut static_drifted = Vec::new();
@@ -143,10 +146,29 @@ impl<'a> Candidates<'a> {
     }
 }
 
+impl Candidates<'_> {
+    /// How many nodes could go for this reason, budgets aside.
+    pub(crate) fn eligible(&self, reason: DisruptionReason) -> usize {
+        let count = |wanted: &dyn Fn(&Candidate<'_>) -> bool| {
+            self.all.iter().filter(|candidate| wanted(candidate)).count()
+        };
+        match reason {
+            DisruptionReason::Empty => count(&|candidate| candidate.is_empty_now()),
+            DisruptionReason::Underutilized => {
+                count(&|candidate| candidate.unconsolidatable.is_none() && !candidate.is_empty())
+            }
+            DisruptionReason::Drifted => {
+                count(&|candidate| candidate.node.life.drifted.is_some()) + self.static_drifted.len()
+            }
+            DisruptionReason::Unhealthy => self.broken.len(),
+        }
+    }
+}
+
 type TypesByName<'a> = FxHashMap<&'a str, &'a Arc<InstanceType>>;
 
-fn named_types<'a>(catalog: &'a Catalog, pool: &NodePool) -> TypesByName<'a> {
-    catalog.types(&pool.name).iter().map(|instance_type| (&*instance_type.name, instance_type)).collect()
+fn types_by_name<'a>(catalog: &'a Catalog, pool: &str) -> TypesByName<'a> {
+    catalog.types(pool).iter().map(|instance_type| (&*instance_type.name, instance_type)).collect()
 }
 
 struct Screen<'a> {
@@ -373,6 +395,29 @@ pub(crate) fn eviction_cost(pod: &Pod) -> f64 {
     let by_annotation = f64::from(pod.disruption_cost) / f64::from(1 << 27);
     let by_priority = f64::from(pod.priority) / f64::from(1 << 25);
     (1.0 + by_annotation + by_priority).clamp(-10.0, 10.0)
+}
+
+/// What the nodes of every pool cost per hour, and the nodes whose price is not known, with their pool.
+pub fn pool_costs(
+    snapshot: &ClusterSnapshot,
+    catalog: &Catalog,
+) -> (BTreeMap<Arc<str>, f64>, Vec<(Arc<str>, Arc<str>)>) {
+    let (mut costs, mut unknown) = (BTreeMap::new(), Vec::new());
+    let types: BTreeMap<&str, TypesByName<'_>> =
+        catalog.by_pool.keys().map(|pool| (&**pool, types_by_name(catalog, pool))).collect();
+    for node in &snapshot.nodes {
+        let Some(pool) = &node.node_pool else { continue };
+        let Some(types) = types.get(&**pool) else { continue };
+        let label = |key: &str| node.labels.get(key).map(|value| &**value);
+        let known = label(INSTANCE_TYPE).and_then(|name| types.get(name)).copied();
+        let price = known.zip(label(ZONE)).zip(label(CAPACITY_TYPE));
+        let price = price.and_then(|((known, zone), capacity)| offering_price(known, zone, capacity));
+        match price.filter(|price| !price.is_nan()) {
+            Some(price) => *costs.entry(pool.clone()).or_insert(0.0) += price,
+            None => unknown.push((node.name.clone(), pool.clone())),
+        }
+    }
+    (costs, unknown)
 }
 
 /// Cost and disturbance of whole pools, over every node.

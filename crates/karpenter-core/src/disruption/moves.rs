@@ -129,6 +129,15 @@ impl<'f> Field<'f> {
         if score >= balanced::THRESHOLD { Ok(()) } else { Err(Failure::NotWorthIt(score)) }
     }
 
+    /// How the Balanced pools of the nodes weigh the saving.
+    fn scores(&self, nodes: &[usize], savings: f64) -> Vec<(Arc<str>, f64)> {
+        let candidates = nodes.iter().map(|number| self.candidate(*number));
+        balanced::scores(candidates, savings, &self.found.totals)
+            .into_iter()
+            .map(|(pool, score)| (Arc::from(pool), score))
+            .collect()
+    }
+
     fn spot_rule(&self, nodes: &[usize], new: usize) -> SpotRule {
         if nodes.iter().any(|number| !self.candidate(*number).is_spot()) {
             SpotRule::Mixed
@@ -207,6 +216,8 @@ impl<'f> Field<'f> {
             template_replacements: Vec::new(),
             existing: draft.placed.existing,
             repair: None,
+            terminate_first: None,
+            scores: self.scores(&draft.nodes, draft.savings),
             source_cost: self.source(&draft.nodes),
             savings: draft.savings,
         }

@@ -29,6 +29,18 @@ pub enum DisruptionMethod {
     SingleNodeConsolidation,
 }
 
+impl DisruptionMethod {
+    /// Why the nodes it finds go.
+    pub fn reason(self) -> DisruptionReason {
+        match self {
+            Self::Repair => DisruptionReason::Unhealthy,
+            Self::Emptiness => DisruptionReason::Empty,
+            Self::StaticDrift | Self::Drift => DisruptionReason::Drifted,
+            Self::MultiNodeConsolidation | Self::SingleNodeConsolidation => DisruptionReason::Underutilized,
+        }
+    }
+}
+
 /// Settings of disruption.
 #[derive(Clone, Debug)]
 pub struct DisruptionOptions {
@@ -89,6 +101,17 @@ pub struct DisruptionPlan {
     pub nodes: Vec<NodeOutlook>,
     /// The pods the indices refer to.
     pub pods: Vec<Arc<Pod>>,
+    /// How many nodes could be disrupted for each reason that was asked about, budgets aside.
+    pub eligible: BTreeMap<DisruptionReason, usize>,
+}
+
+/// Why a node goes before its replacement: both cannot exist at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum TerminateFirst {
+    /// The reservation it runs in is full, and its pods find a place nowhere else.
+    NoReservedCapacity,
+    /// Its static NodePool has as many nodes as `limits.nodes` allows.
+    StaticAtLimit,
 }
 
 /// Nodes to disrupt together.
@@ -108,6 +131,10 @@ pub struct DisruptionCommand {
     pub existing: Vec<(Arc<str>, Vec<PodIndex>)>,
     /// How a broken node is repaired.
     pub repair: Option<RepairNeed>,
+    /// Why the nodes go before what replaces them, if they do.
+    pub terminate_first: Option<TerminateFirst>,
+    /// Scores of the move in the Balanced NodePools it takes nodes from.
+    pub scores: Vec<(Arc<str>, f64)>,
     /// What the nodes cost per hour.
     pub source_cost: f64,
     /// What is saved per hour, the replacements at their cheapest.

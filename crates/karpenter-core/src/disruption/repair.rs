@@ -14,7 +14,7 @@ use super::candidate::eviction_cost;
 use super::drift::placed_anyhow;
 use super::moves::Field;
 use super::outlook::Outlook;
-use super::plan::{DisruptionCommand, DisruptionMethod, DisruptionOptions};
+use super::plan::{DisruptionCommand, DisruptionMethod, DisruptionOptions, TerminateFirst};
 use super::static_pools::{StaticPool, lifetime_remaining};
 use crate::cluster::{Node, NodeStage, Pod};
 
@@ -95,6 +95,8 @@ impl<'a> Broken<'a> {
             template_replacements: Vec::new(),
             existing: Vec::new(),
             repair: Some(self.need.clone()),
+            terminate_first: None,
+            scores: Vec::new(),
             source_cost: 0.0,
             savings: 0.0,
         }
@@ -165,7 +167,9 @@ fn from_template(
     let mut command = found.command();
     if pool.room > 0 {
         command.template_replacements.push(pool.pool.name.clone());
-    } else if !options.repairs.terminate_first {
+    } else if options.repairs.terminate_first {
+        command.terminate_first = Some(TerminateFirst::StaticAtLimit);
+    } else {
         return Err(Outlook::AtNodeLimit);
     }
     Ok(command)

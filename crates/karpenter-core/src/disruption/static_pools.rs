@@ -12,7 +12,7 @@ use super::Outlooks;
 use super::budget::{Allowance, DisruptionReason};
 use super::candidate::{NODE_COST, eviction_cost};
 use super::outlook::{self, Outlook};
-use super::plan::{DisruptionCommand, DisruptionMethod};
+use super::plan::{DisruptionCommand, DisruptionMethod, TerminateFirst};
 use crate::cluster::{Node, NodePool, PodOwner};
 
 /// A NodePool with a fixed number of nodes, and how far it is from it.
@@ -61,22 +61,24 @@ pub(crate) fn plan_drift(
                 outlooks.insert(node.name.clone(), Outlook::AtNodeLimit);
             } else {
                 (allowed, room) = (allowed - 1, room - 1);
-                commands.push(command(node, name, !first));
+                commands.push(command(node, name, first.then_some(TerminateFirst::StaticAtLimit)));
             }
         }
     }
     commands
 }
 
-fn command(node: &Arc<Node>, pool: &Arc<str>, replaced: bool) -> DisruptionCommand {
+fn command(node: &Arc<Node>, pool: &Arc<str>, terminate_first: Option<TerminateFirst>) -> DisruptionCommand {
     DisruptionCommand {
         method: DisruptionMethod::StaticDrift,
         reason: DisruptionReason::Drifted,
         candidates: vec![node.name.clone()],
         replacements: Vec::new(),
-        template_replacements: if replaced { vec![pool.clone()] } else { Vec::new() },
+        template_replacements: if terminate_first.is_none() { vec![pool.clone()] } else { Vec::new() },
         existing: Vec::new(),
         repair: None,
+        terminate_first,
+        scores: Vec::new(),
         source_cost: 0.0,
         savings: 0.0,
     }

@@ -41,6 +41,30 @@ pub fn effective_requests(
     Ok(total)
 }
 
+/// What the containers of a pod may use at most, as far as they have limits.
+pub fn effective_limits(spec: &PodSpec) -> Result<ResourceList, Invalid> {
+    let limits = |container: &Container| {
+        resource_list(container.resources.as_ref().and_then(|resources| resources.limits.as_ref()))
+    };
+    let mut total = ResourceList::new();
+    for container in &spec.containers {
+        total.merge_add(&limits(container)?);
+    }
+    let (mut sidecars, mut peak) = (ResourceList::new(), ResourceList::new());
+    for container in spec.init_containers.iter().flatten() {
+        let mut running = limits(container)?;
+        if container.restart_policy.as_deref() == Some("Always") {
+            total.merge_add(&running);
+            sidecars.merge_add(&running);
+        } else {
+            running.merge_add(&sidecars);
+            peak.merge_max(&running);
+        }
+    }
+    total.merge_max(&peak);
+    Ok(total)
+}
+
 /// Init containers run one after the other, beside the sidecars started before them. Sidecars stay, so they also add to
 /// the containers proper.
 fn add_init_containers(
