@@ -44,6 +44,22 @@ pub const MINIMUM_SAVING: &str = "disruption.karpenter.sh/minimum-saving";
 pub const POD_RESIDENCY: &str = "disruption.karpenter.sh/pod-residency";
 /// On a NodePool, ours alone: how much of the pool may be broken before repairs stop, in percent (`40%`).
 pub const UNHEALTHY_TOLERATED: &str = "disruption.karpenter.sh/unhealthy-tolerated";
+/// On a NodePool, ours alone: a Go duration; older nodes are replaced like drifted ones, within budgets.
+pub const ROTATE_AFTER: &str = "disruption.karpenter.sh/rotate-after";
+/// On a NodePool, ours alone: a Go duration over which [`ROTATE_AFTER`] is spread from node to node.
+pub const ROTATION_JITTER: &str = "disruption.karpenter.sh/rotation-jitter";
+/// On a NodePool, ours alone: a Go duration for which no drifted node is replaced after a replacement failed.
+pub const DRIFT_BACKOFF: &str = "disruption.karpenter.sh/drift-backoff";
+/// On a NodePool, ours alone: how many drifted nodes are replaced before all others.
+pub const DRIFT_CANARY: &str = "disruption.karpenter.sh/drift-canary";
+/// On a NodePool, ours alone: how many drifted nodes are replaced together after that (`5`, `10%`).
+pub const DRIFT_WAVE: &str = "disruption.karpenter.sh/drift-wave";
+/// On a NodePool, ours alone: a Go duration between one wave and the next.
+pub const DRIFT_WAVE_PAUSE: &str = "disruption.karpenter.sh/drift-wave-pause";
+/// On a NodePool, ours alone: after how many failures drifted nodes are no longer replaced.
+pub const DRIFT_HALT_AFTER: &str = "disruption.karpenter.sh/drift-halt-after";
+/// On a NodePool, ours alone: how many nodes may be launched within a minute.
+pub const LAUNCHES_PER_MINUTE: &str = "provisioning.karpenter.sh/launches-per-minute";
 
 /// Every annotation of Karpenter's own domain.
 pub const ALL: &[&str] = &[
@@ -51,6 +67,14 @@ pub const ALL: &[&str] = &[
     MINIMUM_SAVING,
     POD_RESIDENCY,
     UNHEALTHY_TOLERATED,
+    ROTATE_AFTER,
+    ROTATION_JITTER,
+    DRIFT_BACKOFF,
+    DRIFT_CANARY,
+    DRIFT_WAVE,
+    DRIFT_WAVE_PAUSE,
+    DRIFT_HALT_AFTER,
+    LAUNCHES_PER_MINUTE,
     DO_NOT_DISRUPT,
     DO_NOT_REPAIR,
     DISRUPTION_COST,

@@ -92,7 +92,7 @@ options_table! {
     kube_client_burst: i64 = "300", "kube-client-burst", "KUBE_CLIENT_BURST", "";
     /// Serves profiles on the metrics port.
     enable_profiling: bool = "false", "enable-profiling", "ENABLE_PROFILING", "";
-    /// Keeps a standby replica from filling its caches before it leads.
+    /// Accepted for compatibility and without effect: a standby replica always fills its caches, so that it can lead at once.
     disable_controller_warmup: bool = "true", "disable-controller-warmup", "DISABLE_CONTROLLER_WARMUP", "";
     /// Runs without leader election; for a single replica.
     disable_leader_election: bool = "false", "disable-leader-election", "DISABLE_LEADER_ELECTION", "";
@@ -127,6 +127,9 @@ options_table! {
     /// With the gate NodeRepair, repairs nodes the old way: replacement only, without budgets, priorities
     /// or the do-not-repair annotation.
     legacy_node_repair: bool = "false", "legacy-node-repair", "LEGACY_NODE_REPAIR", "";
+    /// Stops all voluntary disruption at once: consolidation, emptiness, drift, rotation and repair. Expiration,
+    /// interruption and deletions by hand go on. Ours alone.
+    disable_voluntary_disruption: bool = "false", "disable-voluntary-disruption", "DISABLE_VOLUNTARY_DISRUPTION", "";
     /// Feature gates to switch on or off, as Name=true,Other=false.
     feature_gates: FeatureGates = feature_gates::DEFAULTS, "feature-gates", "FEATURE_GATES", "settings.featureGates";
     /// YAML or JSON that repeats those settings of kube-scheduler that planning must share; the one setting is

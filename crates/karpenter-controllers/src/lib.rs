@@ -9,6 +9,7 @@ mod disruption;
 mod events;
 mod fence;
 mod interruption;
+mod launches;
 mod metrics;
 mod node;
 mod node_class;
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 use karpenter_api::options::{FeatureGate, FeatureGates};
 use karpenter_core::SolverOptions;
-use karpenter_provider::{NodeClassObject, Provider, RepairPolicies};
+use karpenter_provider::{NodeClassObject, Provider, RepairAction, RepairPolicies};
 use karpenter_runtime::{Controller, Kind, Runtime};
 
 pub use disruption::DisruptionSettings;
@@ -87,6 +88,16 @@ impl Karpenter {
         })
     }
 
+    /// The policies of the old way to repair, where that is wanted: only those that replace a node.
+    fn legacy_policies(&self) -> Option<RepairPolicies> {
+        if !self.disruption.legacy_repair || !self.gates.is_on(FeatureGate::NodeRepair) {
+            return None;
+        }
+        let policies = self.provider.repair_policies().into_iter();
+        RepairPolicies::new(policies.filter(|policy| policy.action == RepairAction::ReplaceNode).collect())
+            .ok()
+    }
+
     /// Adds all controllers to `runtime`. Without sound repair policies nothing is repaired, see [`Self::repair_policies`]. `C` is the provider's NodeClass.
     pub fn install<C: Kind + NodeClassObject>(&self, runtime: &mut Runtime) -> Shared {
         let rules = self.provider.label_rules();
@@ -101,14 +112,19 @@ impl Karpenter {
         let planner = provisioning::Planner::new(self.provider.clone(), self.computing, self.metrics.clone());
         let movers =
             disruption::MovePlanner::new(self.provider.clone(), self.computing, self.metrics.clone());
+        let policies = self.repair_policies().unwrap_or_default().filter(|_| !self.disruption.legacy_repair);
         let disruption = disruption::Disruption::new(
             state.clone(),
             rules.clone(),
             self.solver.clone(),
             self.disruption.clone(),
-            (self.gates, self.repair_policies().unwrap_or_default()),
+            (self.gates, policies),
             self.metrics.clone(),
         );
+        let legacy = self.legacy_policies();
+        if let Some(policies) = legacy {
+            runtime.add(node::LegacyRepair::new(state.clone(), policies, self.metrics.clone()));
+        }
         if self.gates.is_on(FeatureGate::StaticCapacity) {
             runtime.add(static_capacity::StaticCapacity::new(
                 state.clone(),

@@ -16,11 +16,13 @@ use karpenter_api::condition::nodepool::{
 use karpenter_api::labels::NODEPOOL;
 use karpenter_api::validation::validate_nodepool;
 use karpenter_api::{LabelRules, NodeClaim, NodePool, hash};
+use karpenter_kube::knobs::mistakes;
 use karpenter_provider::NodeClassKind;
 use karpenter_quantity::ResourceList;
 use karpenter_runtime::{Caches, Change, Controller, Key, Outcome, View, Wakes, Watches, Write};
 
 use crate::conditions::Conditions;
+use crate::events::{EventType, Events};
 use crate::node_class::{NodeClasses, Readiness};
 use crate::patches::difference;
 use crate::state::{Shared, provider_id};
@@ -29,6 +31,8 @@ use crate::state::{Shared, provider_id};
 pub(crate) const NAME: &str = "nodepool";
 /// How long changes of nodes are collected before the counts are written.
 const COUNT_AFTER: Duration = Duration::from_secs(5);
+/// For how long a mistake in an annotation is not told again.
+const MISTAKE_REPEATED: Duration = Duration::from_mins(15);
 
 /// The controller of NodePools.
 pub(crate) struct NodePools {
@@ -36,6 +40,7 @@ pub(crate) struct NodePools {
     rules: LabelRules,
     classes: &'static [NodeClassKind],
     node_classes: NodeClasses,
+    events: Events,
 }
 
 impl NodePools {
@@ -46,7 +51,7 @@ impl NodePools {
         classes: &'static [NodeClassKind],
         node_classes: NodeClasses,
     ) -> Self {
-        Self { state, rules, classes, node_classes }
+        Self { state, rules, classes, node_classes, events: Events::default() }
     }
 
     /// The pool with its hash, conditions and counts up to date.
@@ -223,6 +228,15 @@ impl Controller for NodePools {
             return Outcome::done();
         }
         let restamped: Vec<Write> = Self::restamped(pool, view.caches).collect();
-        Outcome::done().then_all(restamped).then_all(difference(&**pool, &self.updated(pool, view)))
+        let mistakes: Vec<Write> = mistakes(pool)
+            .iter()
+            .filter_map(|mistake| {
+                let (reason, time) = ("InvalidAnnotation", (view.now, view.environment));
+                let warning = EventType::Warning;
+                self.events.tell_every(MISTAKE_REPEATED, &**pool, warning, reason, mistake, time.0, time.1)
+            })
+            .collect();
+        let update = difference(&**pool, &self.updated(pool, view));
+        Outcome::done().then_all(restamped).then_all(update).then_all(mistakes)
     }
 }

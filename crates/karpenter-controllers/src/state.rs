@@ -21,6 +21,7 @@ use karpenter_quantity::ResourceList;
 use karpenter_runtime::{Caches, Change, Controller, Key, Outcome, View, Wakes, Watches};
 use tokio::time::Instant;
 
+use crate::launches::Launched;
 use crate::observed::{ObservedPod, PodObserver};
 use crate::registrations::Registrations;
 use crate::waits::{Waited, Waits};
@@ -76,6 +77,7 @@ pub struct State {
     /// How many pods each scheduler has given up on.
     given_up: BTreeMap<Arc<str>, usize>,
     waits: Waits,
+    launched: Launched,
     /// Since when the picture has not been complete.
     unsynced: Option<Instant>,
 }
@@ -116,6 +118,7 @@ impl State {
             unlooked_at: BTreeMap::new(),
             given_up: BTreeMap::new(),
             waits: Waits::default(),
+            launched: Launched::default(),
             unsynced: Some(Instant::now()),
         }
     }
@@ -288,6 +291,11 @@ impl State {
     /// How long pods wait.
     pub(crate) fn waits(&mut self) -> &mut Waits {
         &mut self.waits
+    }
+
+    /// How many nodes of each pool were launched lately.
+    pub(crate) fn launched(&mut self) -> &mut Launched {
+        &mut self.launched
     }
 
     /// How long a pod has waited.

@@ -141,13 +141,15 @@ impl StaticCapacity {
     fn grow(&self, pool: &NodePool, missing: u32, view: &View<'_>) -> Outcome<Infallible> {
         let name = pool.metadata.name.as_deref().unwrap_or_default();
         let counts = Counts::of(&self.state.lock(), name);
-        let count = missing.min(counts.room(limit(pool)));
+        let launches = self.state.lock().launched().room(pool, view.now);
+        let count = missing.min(counts.room(limit(pool))).min(u32::try_from(launches).unwrap_or(u32::MAX));
         if count == 0 {
             return Outcome::after(LIMITED);
         }
         tracing::info!("creating {count} NodeClaim(s) for static NodePool {name}");
         let creations: Vec<Write> = (0..count)
             .map(|_| {
+                self.state.lock().launched().note(pool, view.now);
                 let claim = format!("{name}-{}", view.environment.suffix());
                 Write::create(&template_claim(pool, &self.rules, claim))
             })
@@ -158,7 +160,7 @@ impl StaticCapacity {
             ("min_values_relaxed", "false".to_owned()),
         ];
         self.metrics.nodeclaims_created.of(&labels).inc_by(u64::from(count));
-        Outcome::after(SETTLED).then_all(creations)
+        Outcome::after(if count < missing { LIMITED } else { SETTLED }).then_all(creations)
     }
 
     /// Deletes claims: first those that are not machines yet, then the nodes that are missed least.

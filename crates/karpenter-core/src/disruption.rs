@@ -16,20 +16,25 @@ mod multi;
 mod outlook;
 mod plan;
 mod repair;
+mod rollout;
+mod rotation;
 mod schedule;
 mod single;
 mod static_pools;
+mod terminate_first;
 
 pub use budget::{
     Allowance, Budget, BudgetNodes, BudgetWindow, ConsolidationPolicy, DisruptionReason, MinimumSaving,
     PoolDisruption, allowances,
 };
-pub use candidate::pool_costs;
+pub use candidate::{PoolCosts, pool_costs};
 pub use outlook::Outlook;
 pub use plan::{
     DisruptionCommand, DisruptionMethod, DisruptionOptions, DisruptionPlan, NodeOutlook, TerminateFirst,
 };
 pub use repair::{RepairKind, RepairNeed, Repairs, UNHEALTHY_TOLERATED_PERCENT};
+pub use rollout::{Rollout, RolloutPause, RolloutProgress};
+pub use rotation::Rotation;
 pub use schedule::Schedule;
 pub use static_pools::{StaticPool, scale_down_order};
 
@@ -65,6 +70,9 @@ pub fn plan_disruption_step_by_step(
     now: Timestamp,
     mut done: impl FnMut(DisruptionMethod),
 ) -> DisruptionPlan {
+    if options.methods.is_empty() {
+        return switched_off(snapshot);
+    }
     let found = Candidates::new(snapshot, catalog, options, now);
     // A pod that would wait for reserved capacity takes what there is: nobody is left without a place for it.
     let solver = SolverOptions {
@@ -79,6 +87,7 @@ pub fn plan_disruption_step_by_step(
         numbers: &numbers,
         stage: &stage,
         options,
+        solver: &solver,
         snapshot,
         catalog,
         now,
@@ -98,6 +107,13 @@ pub fn plan_disruption_step_by_step(
     DisruptionPlan { commands, nodes, pods: stage.pods().to_vec(), eligible }
 }
 
+/// Nothing is disrupted, and every node says why.
+fn switched_off(snapshot: &ClusterSnapshot) -> DisruptionPlan {
+    let managed = snapshot.nodes.iter().filter(|node| node.node_pool.is_some());
+    let stays = |node: &Arc<Node>| NodeOutlook { node: node.name.clone(), outlook: Outlook::SwitchedOff };
+    DisruptionPlan { nodes: managed.map(stays).collect(), ..DisruptionPlan::default() }
+}
+
 /// What each node's future looks like, by name.
 type Outlooks = BTreeMap<Arc<str>, Outlook>;
 
@@ -106,6 +122,7 @@ struct Planner<'a> {
     numbers: &'a [Vec<u32>],
     stage: &'a Stage<'a>,
     options: &'a DisruptionOptions,
+    solver: &'a SolverOptions,
     snapshot: &'a ClusterSnapshot,
     catalog: &'a Catalog,
     now: Timestamp,
@@ -153,7 +170,7 @@ impl<'a> Planner<'a> {
             DisruptionReason::Drifted,
             self.now,
         );
-        static_pools::plan_drift(pools, drifted, &allowances, self.options.terminate_first_drift, outlooks)
+        static_pools::plan_drift((drifted, self.catalog), &allowances, self.options, self.now, outlooks)
     }
 
     fn consolidation(&self) -> &Field<'a> {
@@ -180,6 +197,7 @@ impl<'a> Planner<'a> {
             allowances: allowances(self.snapshot, reason, self.now),
             options: self.options,
             reason,
+            ground: (self.snapshot, self.catalog, self.solver),
         }
     }
 

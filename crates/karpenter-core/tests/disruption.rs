@@ -19,7 +19,7 @@ use karpenter_core::requirements::{RequirementSet, ValueSet};
 use karpenter_core::{DisruptionOptions, DisruptionPlan, plan_disruption};
 use karpenter_quantity::{CPU, PODS, Quantity, ResourceList};
 
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     "2026-01-01T12:00:00Z".parse().expect("an instant")
 }
 
@@ -28,7 +28,7 @@ fn cores(count: i64) -> ResourceList {
 }
 
 /// A machine with so many cores at this price, on demand in zone a.
-fn instance_type(count: i64, price: f64) -> Arc<InstanceType> {
+pub(crate) fn instance_type(count: i64, price: f64) -> Arc<InstanceType> {
     let name: Arc<str> = format!("m{count}").into();
     let mut requirements = RequirementSet::default();
     requirements.add(INSTANCE_TYPE.into(), &ValueSet::only([name.clone()]));

@@ -6,6 +6,7 @@ mod overlays;
 mod provisioning;
 mod quiescence;
 mod requirements;
+mod terminate_first;
 
 use proptest::test_runner::{Config, RngSeed};
 

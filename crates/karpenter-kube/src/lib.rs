@@ -15,6 +15,7 @@ pub mod disruption;
 pub mod disruption_budget;
 pub mod interner;
 pub mod invalid;
+pub mod knobs;
 pub mod labels;
 pub mod namespace;
 pub mod node;

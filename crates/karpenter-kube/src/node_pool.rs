@@ -1,16 +1,14 @@
 //! NodePools: the template of their nodes, their weight and their limits.
 
-use jiff::SignedDuration;
-use karpenter_api::annotations::{DISRUPTION_PAUSED, MINIMUM_SAVING, POD_RESIDENCY};
-use karpenter_api::duration::parse_duration;
 use karpenter_api::labels::node_class_label;
 use karpenter_api::nodepool::NodeClassReference;
 use karpenter_api::{LabelRules, labels};
 use karpenter_core::cluster::{Labels, NodePool};
-use karpenter_core::disruption::{Budget, BudgetNodes, BudgetWindow, MinimumSaving, PoolDisruption};
+use karpenter_core::disruption::PoolDisruption;
 
 use crate::disruption::pool_disruption;
 use crate::invalid::{At, Invalid, each};
+use crate::knobs;
 use crate::resources::resource_list;
 use crate::selector::api_requirement;
 use crate::taint::taints;
@@ -38,22 +36,10 @@ pub fn node_pool(object: &karpenter_api::NodePool, rules: &LabelRules) -> Result
     })
 }
 
-/// How the pool's nodes may be disrupted: what its spec says, and what only we understand, in its annotations. An annotation that cannot be read
-/// allows nothing, as a budget that cannot be read does.
+/// How the pool's nodes may be disrupted: what its spec says, and what only we understand, in its annotations.
 fn disruption(object: &karpenter_api::NodePool) -> PoolDisruption {
     let mut disruption = object.spec.disruption.as_ref().map(pool_disruption).unwrap_or_default();
-    let annotation = |key: &str| object.metadata.annotations.as_ref().and_then(|all| all.get(key));
-    if annotation(DISRUPTION_PAUSED).is_some_and(|value| value == "true") {
-        disruption.budgets.push(Budget {
-            reasons: None,
-            nodes: BudgetNodes::Count(0),
-            window: BudgetWindow::Always,
-        });
-    }
-    disruption.minimum_saving = annotation(MINIMUM_SAVING)
-        .map(|written| MinimumSaving::parse(written).unwrap_or(MinimumSaving::PerHour(f64::INFINITY)));
-    disruption.pod_residency =
-        annotation(POD_RESIDENCY).map(|written| parse_duration(written).unwrap_or(SignedDuration::MAX));
+    knobs::add(object, &mut disruption);
     disruption
 }
 
@@ -72,30 +58,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn what_only_we_understand_about_disruption_is_read_from_annotations() {
-        let read = |annotations: serde_json::Value| {
-            let object: karpenter_api::NodePool = serde_json::from_value(json!({
-                "metadata": { "name": "general", "annotations": annotations },
-                "spec": { "template": { "spec": {
-                    "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
-                    "requirements": [],
-                } } },
-            }))
-            .unwrap();
-            node_pool(&object, &LabelRules::default()).unwrap().disruption
-        };
-        assert_eq!(read(json!({})), PoolDisruption::default(), "off unless asked for");
-        let paused = read(json!({ DISRUPTION_PAUSED: "true" }));
-        assert_eq!(paused.budgets[0].nodes, BudgetNodes::Count(0));
-        let both = read(json!({ MINIMUM_SAVING: "10%", POD_RESIDENCY: "1h" }));
-        assert_eq!(both.minimum_saving, Some(MinimumSaving::Percent(10.0)));
-        assert_eq!(both.pod_residency.map(|residency| residency.as_secs()), Some(3600));
-        let unreadable = read(json!({ MINIMUM_SAVING: "much", POD_RESIDENCY: "long" }));
-        assert_eq!(unreadable.minimum_saving, Some(MinimumSaving::PerHour(f64::INFINITY)));
-        assert_eq!(unreadable.pod_residency, Some(SignedDuration::MAX));
-    }
 
     #[test]
     fn a_pool_carries_its_own_label_and_that_of_its_node_class() {

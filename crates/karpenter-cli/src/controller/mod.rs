@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use karpenter_api::options::{self, FeatureGate, Options};
-use karpenter_controllers::{BatchSettings, Exporter, Karpenter};
+use karpenter_controllers::{BatchSettings, DisruptionSettings, Exporter, Karpenter};
 use karpenter_core::catalog::InstanceType;
 use karpenter_core::plan::{MinValuesPolicy, PreferencePolicy, ReservedPolicy, SolverOptions};
 use karpenter_environment::{Environment, SystemEnvironment};
@@ -68,6 +68,11 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
         solver: solver(options),
         batching: batching(settings),
         gates: options.feature_gates,
+        disruption: DisruptionSettings {
+            switched_off: options.disable_voluntary_disruption,
+            legacy_repair: options.legacy_node_repair,
+            ..DisruptionSettings::default()
+        },
         ..Karpenter::new(Arc::new(kwok.clone()))
     };
     karpenter.repair_policies().map_err(|error| anyhow!(error))?;
@@ -76,7 +81,7 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
         &karpenter.metrics,
         &state,
         &*karpenter.provider,
-        environment.clone(),
+        &environment,
         (env!("CARGO_PKG_VERSION"), env!("KARPENTER_COMMIT")),
         !options.disable_cluster_state_observability,
     );

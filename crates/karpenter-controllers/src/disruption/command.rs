@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED};
 use karpenter_api::labels::NODEPOOL;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
-use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod, TerminateFirst};
+use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod, DisruptionReason, TerminateFirst};
 use karpenter_runtime::{Key, View, Write};
 
 use crate::fence::fenced;
@@ -27,6 +27,7 @@ pub(super) struct Command {
     /// The claims that go, by the name of their node.
     claims: BTreeMap<String, Arc<NodeClaim>>,
     replacements: Vec<Replacement>,
+    rollouts: Vec<String>,
     started: Timestamp,
 }
 
@@ -71,7 +72,10 @@ impl Command {
         });
         let claims_to_be = planned.chain(from_template);
         let replacements = claims_to_be.map(|claim| Replacement { claim, seen: false }).collect();
-        Self { plan, claims, replacements, started: view.now }
+        let drifted = plan.reason == DisruptionReason::Drifted;
+        let rollouts = claims.values().filter_map(|claim| pool_of(claim)).filter(|_| drifted);
+        let rollouts = rollouts.map(str::to_owned).collect();
+        Self { plan, claims, replacements, rollouts, started: view.now }
     }
 
     /// Names of the nodes that go.
@@ -114,6 +118,11 @@ impl Command {
             ("reason", format!("{:?}", self.plan.reason).to_lowercase()),
             ("consolidation_type", consolidation_type(self.plan.method).to_owned()),
         ]
+    }
+
+    /// The pools whose roll-out it is a part of, one entry for each node.
+    pub(super) fn rollouts(&self) -> &[String] {
+        &self.rollouts
     }
 
     /// Takes note that it is begun.

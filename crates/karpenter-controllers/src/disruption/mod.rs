@@ -8,6 +8,7 @@
 mod command;
 mod plan;
 mod repairs;
+mod rollouts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,15 +21,17 @@ use karpenter_api::labels::NODEPOOL;
 use karpenter_api::options::{FeatureGate, FeatureGates};
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::disruption::{
-    DisruptionCommand, DisruptionMethod, DisruptionPlan, DisruptionReason, Outlook, RepairKind, RepairNeed,
+    DisruptionCommand, DisruptionMethod, DisruptionPlan, DisruptionReason, Outlook, PoolCosts, RepairKind,
+    RepairNeed, RolloutPause,
 };
 use karpenter_provider::RepairPolicies;
 use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches, Write};
 
 use command::{Command, Progress, consolidation_type};
-use plan::Costs;
 pub(crate) use plan::{MovePlanner, MoveReply, MoveRequest};
 use repairs::{History, RebootDecision, tolerated_percents};
+pub(crate) use repairs::{not_before, seen};
+use rollouts::Rollouts;
 
 use crate::events::{EventType, Events};
 use crate::fence::unfenced;
@@ -60,6 +63,10 @@ const OUTLOOKS_TOLD: usize = 50;
 pub struct DisruptionSettings {
     /// The methods, in the order in which they are asked.
     pub methods: Vec<DisruptionMethod>,
+    /// Whether nothing is disrupted at all.
+    pub switched_off: bool,
+    /// Whether broken nodes are deleted at once, as before repair became a method of disruption.
+    pub legacy_repair: bool,
 }
 
 impl Default for DisruptionSettings {
@@ -72,7 +79,7 @@ impl Default for DisruptionSettings {
             DisruptionMethod::MultiNodeConsolidation,
             DisruptionMethod::SingleNodeConsolidation,
         ];
-        Self { methods }
+        Self { methods, switched_off: false, legacy_repair: false }
     }
 }
 
@@ -96,6 +103,7 @@ pub(crate) struct Disruption {
     next_look: Option<Timestamp>,
     /// When the next broken node is no longer tolerated.
     repair_due: Option<Timestamp>,
+    rollouts: Rollouts,
     /// Nodes whose price was not known at the last look.
     unpriced: BTreeSet<Arc<str>>,
     events: Events,
@@ -126,6 +134,7 @@ impl Disruption {
             looked: None,
             next_look: None,
             repair_due: None,
+            rollouts: Rollouts::default(),
             unpriced: BTreeSet::new(),
             events: Events::default(),
             metrics,
@@ -176,8 +185,12 @@ impl Disruption {
                     self.commands.push(command);
                 }
                 Progress::Wait => self.commands.push(command),
-                Progress::Done => tracing::info!("{} is done", command.text()),
+                Progress::Done => {
+                    tracing::info!("{} is done", command.text());
+                    command.rollouts().iter().for_each(|pool| self.rollouts.end(pool, true, view.now));
+                }
                 Progress::Failed(why) => {
+                    command.rollouts().iter().for_each(|pool| self.rollouts.end(pool, false, view.now));
                     tracing::info!("{} is given up: {why}", command.text());
                     self.metrics.command_failed(&command.labels());
                 }
@@ -219,6 +232,8 @@ impl Disruption {
                 pools.push(object);
             }
         }
+        let known = snapshot.node_pools.iter().chain(static_pools.iter().map(|own| &own.pool));
+        let rollouts = self.rollouts.allowed(known, &pools, &snapshot.nodes, view.now);
         let mut nominated: BTreeSet<Arc<str>> =
             state.claims().filter_map(|claim| settling(claim, view.now)).collect();
         nominated.extend(state.nominated());
@@ -237,13 +252,14 @@ impl Disruption {
             pools,
             options: karpenter_core::disruption::DisruptionOptions {
                 solver: self.solver.clone(),
-                methods: self.settings.methods.clone(),
+                methods: if self.settings.switched_off { Vec::new() } else { self.settings.methods.clone() },
                 spot_to_spot: self.gates.is_on(FeatureGate::SpotToSpotConsolidation),
                 static_pools,
                 terminate_first_drift: self.gates.is_on(FeatureGate::TerminateFirstDrift),
                 nominated,
                 disrupting,
                 repairs,
+                rollouts,
                 ..Default::default()
             },
             now: view.now,
@@ -261,7 +277,7 @@ impl Disruption {
         let opening = plan.nodes.iter().filter_map(|node| opens(&node.outlook, view.now)).min();
         self.next_look = opening.into_iter().chain(self.repair_due).min();
         let mut commands = plan.commands;
-        commands.retain(|command| !self.overlaps(command));
+        commands.retain(|command| !self.overlaps(command) && self.may_launch(command, &pools, view.now));
         if let Some((chosen, since)) = self.chosen.take() {
             match commands.iter().find_map(|found| confirmed(&chosen, found)) {
                 Some(command) if view.now.duration_since(since) >= SECOND_LOOK => {
@@ -300,13 +316,14 @@ impl Disruption {
     }
 
     /// Takes note of what a look found, and of what nodes cost.
-    fn count(&mut self, plan: &DisruptionPlan, (costs, unpriced): Costs) {
+    fn count(&mut self, plan: &DisruptionPlan, costs: PoolCosts) {
         self.metrics.eligible_nodes.replace(
             plan.eligible
                 .iter()
                 .map(|(reason, nodes)| ([("reason", format!("{reason:?}").to_lowercase())], *nodes as f64)),
         );
-        let costs = costs.into_iter().map(|(pool, cost)| ([("nodepool", pool.to_string())], cost));
+        let unpriced = costs.unknown;
+        let costs = costs.per_hour.into_iter().map(|(pool, cost)| ([("nodepool", pool.to_string())], cost));
         self.metrics.nodepool_cost.replace(costs);
         for (_, pool) in unpriced.iter().filter(|(node, _)| !self.unpriced.contains(node)) {
             self.metrics.cost_errors.of(&[("nodepool", pool.to_string())]).inc();
@@ -324,6 +341,20 @@ impl Disruption {
     fn overlaps(&self, command: &DisruptionCommand) -> bool {
         let busy: BTreeSet<&str> = self.commands.iter().flat_map(Command::nodes).collect();
         command.candidates.iter().any(|node| busy.contains(&**node))
+    }
+
+    /// Whether the pools of what comes in place of the nodes may launch so many now.
+    fn may_launch(&self, command: &DisruptionCommand, pools: &[Arc<NodePool>], now: Timestamp) -> bool {
+        let mut wanted: BTreeMap<&str, usize> = BTreeMap::new();
+        let planned = command.replacements.iter().map(|claim| &*claim.node_pool);
+        for pool in planned.chain(command.template_replacements.iter().map(|pool| &**pool)) {
+            *wanted.entry(pool).or_default() += 1;
+        }
+        let mut state = self.state.lock();
+        wanted.iter().all(|(name, count)| {
+            let pool = pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(*name));
+            pool.is_none_or(|pool| state.launched().room(pool, now) >= *count)
+        })
     }
 
     /// Decides on a restart; the next look writes it down.
@@ -358,6 +389,13 @@ impl Disruption {
         let command = Command::new(command, claims, (pools, &self.rules), view);
         tracing::info!("disrupting node(s): {}", command.text());
         command.note_start(&self.metrics);
+        command.rollouts().iter().for_each(|pool| self.rollouts.begin(pool, view.now));
+        let mut state = self.state.lock();
+        for (name, _) in command.replacements() {
+            let pool = pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(name));
+            pool.into_iter().for_each(|pool| state.launched().note(pool, view.now));
+        }
+        drop(state);
         self.commands.push(command);
     }
 
@@ -372,33 +410,32 @@ impl Disruption {
             if writes.len() >= OUTLOOKS_TOLD {
                 break;
             }
-            let node = view.caches.of::<Node>().get(&Key::cluster(&found.node));
+            let Some(node) = view.caches.of::<Node>().get(&Key::cluster(&found.node)) else { continue };
             let message = format!("{} {}", subject(reason), found.outlook);
-            let Some(node) = node else { continue };
-            writes.extend(self.events.tell_every(
-                OUTLOOK_REPEATED,
-                &**node,
-                EventType::Normal,
-                reason,
-                &message,
-                view.now,
-                view.environment,
-            ));
+            writes.extend(self.tell(&**node, reason, &message, view));
             let claim = self.state.lock().claim_of(&found.node).cloned();
-            let event = claim.and_then(|claim| {
-                self.events.tell_every(
-                    OUTLOOK_REPEATED,
-                    &*claim,
-                    EventType::Normal,
-                    reason,
-                    &message,
-                    view.now,
-                    view.environment,
-                )
-            });
-            writes.extend(event);
+            writes.extend(claim.as_ref().and_then(|claim| self.tell(&**claim, reason, &message, view)));
+            if let Outlook::RepairsStopped { unhealthy, nodes } = found.outlook {
+                let pool = claim.and_then(|claim| claim.metadata.labels.as_ref()?.get(NODEPOOL).cloned());
+                let pool = pool.and_then(|pool| self.state.lock().pool(&pool).cloned());
+                let message = format!(
+                    "Cannot repair: {unhealthy} of {nodes} nodes are broken, which points to another cause"
+                );
+                writes.extend(pool.and_then(|pool| self.tell(&*pool, reason, &message, view)));
+            }
         }
         writes
+    }
+
+    fn tell<K: kube::Resource<DynamicType = ()>>(
+        &mut self,
+        object: &K,
+        reason: &str,
+        message: &str,
+        view: &View<'_>,
+    ) -> Option<Write> {
+        let type_ = if reason == "NodeRepairBlocked" { EventType::Warning } else { EventType::Normal };
+        self.events.tell_every(OUTLOOK_REPEATED, object, type_, reason, message, view.now, view.environment)
     }
 }
 
@@ -486,8 +523,11 @@ fn opens(outlook: &Outlook, now: Timestamp) -> Option<Timestamp> {
     match outlook {
         // Nobody knows when the pods come that are expected.
         Outlook::Nominated => now.checked_add(SETTLING).ok(),
-        Outlook::TooYoung { until } | Outlook::PodResidency { until, .. } => Some(*until),
+        Outlook::TooYoung { until }
+        | Outlook::PodResidency { until, .. }
+        | Outlook::RolloutPaused { pause: RolloutPause::BackingOff { until } } => Some(*until),
         Outlook::Budget { opens, .. } => *opens,
+        Outlook::RolloutPaused { pause: RolloutPause::Stage { until } } => *until,
         _ => None,
     }
 }
@@ -500,6 +540,8 @@ fn event_reason(outlook: &Outlook) -> Option<&'static str> {
         | Outlook::PodDisruptionBudget { .. }
         | Outlook::SeveralPodDisruptionBudgets { .. }
         | Outlook::AtNodeLimit
+        | Outlook::ReservationsFull
+        | Outlook::RolloutPaused { .. }
         | Outlook::Budget { reason: DisruptionReason::Drifted | DisruptionReason::Unhealthy, .. }
         | Outlook::DoNotRepair
         | Outlook::UnknownNodePool { .. } => Some("DisruptionBlocked"),

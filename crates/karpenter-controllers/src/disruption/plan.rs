@@ -1,6 +1,5 @@
 //! Answers the question which nodes can go: asks the provider what can be bought, then has the core plan.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -9,7 +8,7 @@ use jiff::Timestamp;
 use karpenter_api::NodePool;
 use karpenter_core::cluster::ClusterSnapshot;
 use karpenter_core::disruption::{
-    DisruptionOptions, DisruptionPlan, plan_disruption_step_by_step, pool_costs,
+    DisruptionOptions, DisruptionPlan, PoolCosts, plan_disruption_step_by_step, pool_costs,
 };
 use karpenter_provider::{CatalogError, Provider};
 use tokio::time::Instant;
@@ -32,11 +31,9 @@ pub(crate) struct MoveReply {
     pub(crate) pools: Vec<Arc<NodePool>>,
     /// Pools whose instance types are not known.
     pub(crate) left_out: Vec<(String, CatalogError)>,
-    /// What every pool costs per hour, and nodes without a known price, with their pool.
-    pub(crate) costs: Costs,
+    /// What the nodes of every pool cost.
+    pub(crate) costs: PoolCosts,
 }
-
-pub(super) type Costs = (BTreeMap<Arc<str>, f64>, Vec<(Arc<str>, Arc<str>)>);
 
 /// Plans.
 #[derive(Clone)]

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::annotations::{DO_NOT_REPAIR, REBOOT_TERMINATION_GRACE_PERIOD, UNHEALTHY_TOLERATED};
+use karpenter_api::annotations::{DO_NOT_REPAIR, REBOOT_TERMINATION_GRACE_PERIOD};
 use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, REBOOT_REQUESTED, REBOOTING};
 use karpenter_api::{GoDuration, NodeClaim, NodePool};
 use karpenter_core::disruption::{RepairKind, RepairNeed, Repairs};
+use karpenter_kube::knobs::unhealthy_tolerated;
 use karpenter_provider::{ConditionSeen, RepairAction, RepairDue, RepairPolicies, RepairVerdict};
 use karpenter_runtime::{Key, View, Write};
 
@@ -82,7 +83,7 @@ fn need(due: &RepairDue, claim: &NodeClaim, node: &Node, history: &History, now:
     }
 }
 
-fn seen(node: &Node) -> impl Iterator<Item = ConditionSeen<'_>> {
+pub(crate) fn seen(node: &Node) -> impl Iterator<Item = ConditionSeen<'_>> {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.map(|found| ConditionSeen {
         type_: &found.type_,
@@ -93,7 +94,7 @@ fn seen(node: &Node) -> impl Iterator<Item = ConditionSeen<'_>> {
 }
 
 /// A condition counts from the node's creation, or from the end of its last restart, at the earliest.
-fn not_before(claim: &NodeClaim, node: &Node) -> Timestamp {
+pub(crate) fn not_before(claim: &NodeClaim, node: &Node) -> Timestamp {
     let created = node.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
     let restarted = condition(claim, REBOOTING).filter(|found| found.status == "False");
     restarted.map_or(created, |found| found.last_transition_time.0.max(created))
@@ -157,16 +158,7 @@ impl RebootDecision {
 pub(super) fn tolerated_percents<'p>(
     pools: impl Iterator<Item = &'p Arc<NodePool>>,
 ) -> BTreeMap<Arc<str>, u32> {
-    let said = |pool: &Arc<NodePool>| {
-        let written = pool.metadata.annotations.as_ref()?.get(UNHEALTHY_TOLERATED)?;
-        let percent = written.strip_suffix('%').and_then(|number| number.parse().ok());
-        let name = pool.metadata.name.as_deref()?;
-        if percent.is_none() {
-            tracing::warn!(
-                "NodePool {name}: {UNHEALTHY_TOLERATED} is {written:?}; write a percentage like \"40%\""
-            );
-        }
-        Some((Arc::from(name), percent?))
-    };
+    let said =
+        |pool: &Arc<NodePool>| Some((Arc::from(pool.metadata.name.as_deref()?), unhealthy_tolerated(pool)?));
     pools.filter_map(said).collect()
 }

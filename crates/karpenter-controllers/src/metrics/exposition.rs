@@ -162,7 +162,7 @@ async fn a_scrape_shows_every_metric_of_the_list_and_no_other() {
             state.waits().decide(uid, true, now);
         }
     }
-    let exporter = Exporter::new(&metrics, &state, &kwok, environment, ("1", "c"), true);
+    let exporter = Exporter::new(&metrics, &state, &kwok, &environment, ("1", "c"), true);
     let text = exporter.text();
     running.abort();
     assert!(text.ends_with("# EOF\n"));

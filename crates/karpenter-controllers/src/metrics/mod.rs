@@ -236,7 +236,7 @@ impl Exporter {
         metrics: &Metrics,
         state: &Shared,
         provider: &dyn Provider,
-        environment: Arc<dyn Environment>,
+        environment: &Arc<dyn Environment>,
         build: (&str, &str),
         with_cluster_state: bool,
     ) -> Self {
@@ -256,7 +256,7 @@ impl Exporter {
         let registry = &mut exposition.registry;
         registry.register_collector(Box::new(cluster::Synchronization::new(Arc::clone(state))));
         if with_cluster_state {
-            let (state, time) = (|| Arc::clone(state), || Arc::clone(&environment));
+            let (state, time) = (|| Arc::clone(state), || Arc::clone(environment));
             registry.register_collector(Box::new(cluster::ClusterState::new(state(), &rules, time())));
             registry.register_collector(Box::new(pods::Pods::new(state(), time())));
             registry.register_collector(Box::new(pools::Pools::new(state(), rules, time())));

@@ -26,12 +26,15 @@ const LATELY: Duration = Duration::from_mins(10);
 /// Of more than so many values lately, the oldest are forgotten.
 const REMEMBERED: usize = 4096;
 
+/// Writes the series of one summary.
+pub(crate) type WriteSummary = Box<dyn Fn(&mut String) + Send + Sync>;
+
 /// Everything a scrape is answered with.
 #[derive(Default)]
 pub(crate) struct Exposition {
     pub(crate) registry: Registry,
     /// The registry's library has no summaries; these write themselves.
-    pub(crate) summaries: Vec<Box<dyn Fn(&mut String) + Send + Sync>>,
+    pub(crate) summaries: Vec<WriteSummary>,
 }
 
 /// A metric of the table.
@@ -224,7 +227,10 @@ impl<const N: usize> Summaries<N> {
         // Writing to a string does not fail.
         let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} summary");
         for (labels, summary) in series.iter_mut() {
-            let mut pairs: String = labels.iter().map(|(name, value)| format!("{name}={value:?},")).collect();
+            let mut pairs = String::new();
+            for (name, value) in labels.iter() {
+                let _ = write!(pairs, "{name}={value:?},");
+            }
             for (quantile, value) in QUANTILES.iter().zip(summary.quantiles(Instant::now())) {
                 let _ = writeln!(text, "{name}{{{pairs}quantile=\"{quantile}\"}} {value}");
             }

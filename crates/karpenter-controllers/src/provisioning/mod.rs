@@ -4,12 +4,13 @@ mod batch;
 mod claims;
 mod plan;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use karpenter_api::annotations::LAUNCHES_PER_MINUTE;
 use karpenter_api::condition::READY;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::cluster::ClusterSnapshot;
@@ -96,12 +97,19 @@ impl Provisioner {
         self.remember_places(&plan);
         let mut creations = Vec::new();
         let mut events = Vec::new();
+        let mut held: BTreeMap<&str, (&Arc<NodePool>, usize)> = BTreeMap::new();
         for claim in &plan.claims {
             let Some(pool) =
                 pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(&*claim.node_pool))
             else {
                 continue;
             };
+            if self.state.lock().launched().room(pool, view.now) == 0 {
+                held.entry(&claim.node_pool).or_insert((pool, 0)).1 += 1;
+                continue;
+            }
+            self.state.lock().launched().note(pool, view.now);
+            self.count_claim(claim);
             let name = format!("{}-{}", claim.node_pool, view.environment.suffix());
             let place: Arc<str> = name.as_str().into();
             for pod in &claim.pods {
@@ -124,9 +132,13 @@ impl Provisioner {
                 "computed new nodeclaim(s) to fit pod(s)"
             );
         }
+        let delayed = !held.is_empty();
+        for (pool, waiting) in held.into_values() {
+            events.extend(self.tell_delay(pool, waiting, view));
+        }
         events.extend(self.failures(&plan, view));
         let outcome = Outcome::done().then_all(creations).then_all(events);
-        if plan.unschedulable.is_empty() {
+        if plan.unschedulable.is_empty() && !delayed {
             return outcome;
         }
         self.batch.open_after(view.now, AGAIN);
@@ -145,14 +157,24 @@ impl Provisioner {
         self.metrics.ignored_pods.replace([([], plan.ignored.len() as f64)]);
         let controller = [("controller", "provisioner".to_owned())];
         self.metrics.unschedulable_pods.replace([(controller, plan.unschedulable.len() as f64)]);
-        for claim in &plan.claims {
-            let labels = [
-                ("reason", "provisioned".to_owned()),
-                ("nodepool", claim.node_pool.to_string()),
-                ("min_values_relaxed", claim.min_values_relaxed.to_string()),
-            ];
-            self.metrics.nodeclaims_created.of(&labels).inc();
-        }
+    }
+
+    fn count_claim(&self, claim: &ClaimPlan) {
+        let labels = [
+            ("reason", "provisioned".to_owned()),
+            ("nodepool", claim.node_pool.to_string()),
+            ("min_values_relaxed", claim.min_values_relaxed.to_string()),
+        ];
+        self.metrics.nodeclaims_created.of(&labels).inc();
+    }
+
+    /// Says that nodes wait because their pool launches only so many a minute.
+    fn tell_delay(&mut self, pool: &NodePool, waiting: usize, view: &View<'_>) -> Option<Write> {
+        let message = format!(
+            "{waiting} more nodes are wanted; the annotation {LAUNCHES_PER_MINUTE} lets no more be launched now"
+        );
+        let (now, environment) = (view.now, view.environment);
+        self.events.tell(pool, EventType::Normal, "LaunchesDelayed", &message, now, environment)
     }
 
     /// Takes note of which pods the plan says something about, and how long they waited for that.

@@ -4,7 +4,9 @@
 mod cloud;
 mod disruption;
 mod drift;
+mod knobs;
 mod life;
+mod metrics;
 mod observations;
 #[path = "../observer/mod.rs"]
 mod observer;

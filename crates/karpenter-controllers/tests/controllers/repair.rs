@@ -1,6 +1,7 @@
 //! Broken nodes: replaced or restarted, within budgets, and not while too many are broken.
 
 use karpenter_api::options::FeatureGate;
+use karpenter_controllers::{DisruptionSettings, Karpenter};
 use karpenter_provider::RebootError;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -76,7 +77,12 @@ async fn nothing_is_repaired_while_too_many_are_broken() {
     }
     pass(600).await;
     assert_eq!(claims(&world).await, before, "two of five are more than a fifth");
-    assert!(!world.told("NodeRepairBlocked").await.is_empty(), "people are told");
+    let told = world.events("NodeRepairBlocked").await;
+    for kind in ["Node", "NodeClaim", "NodePool"] {
+        let of_kind = told.iter().filter(|event| event.involved_object.kind.as_deref() == Some(kind));
+        assert!(of_kind.clone().count() > 0, "people are told on the {kind}");
+        assert!(of_kind.into_iter().all(|event| event.type_.as_deref() == Some("Warning")));
+    }
     world.set_condition(&nodes[0], "KWOKUnhealthy", "False").await;
     pass(30).await;
     assert_eq!(claims(&world).await.len(), 6, "one of five is repaired");
@@ -150,6 +156,12 @@ async fn a_node_that_needs_it_is_restarted_in_place_twice_and_then_replaced() {
     }
     assert!(fenced, "nobody moved to the node meanwhile");
     assert_eq!(boots.len(), 3, "it was restarted twice");
+    let ended = ["result=\"succeeded\""];
+    assert_eq!(world.scraped("karpenter_nodes_reboots_total", &ended), 2);
+    assert_eq!(world.scraped("karpenter_nodes_reboot_duration_seconds_count", &ended), 2);
+    assert_eq!(world.scraped("karpenter_nodes_reboot_recovery_duration_seconds_count", &[]), 2);
+    let labels = ["condition=\"KWOKRebootRequired\"", "termination_mode=\"eventual\""];
+    assert!(world.scraped("karpenter_nodeclaims_unhealthy_disrupted_total", &labels) >= 2);
     pass(60).await;
     let left = claims(&world).await;
     assert!(!left.contains(&broken), "then it goes, and since its pod had left nothing comes in its place");
@@ -205,4 +217,39 @@ async fn a_broken_node_of_a_static_pool_at_its_limit_goes_first_where_that_is_al
     let after = claims(&world).await;
     assert_eq!(after.len(), 1);
     assert_ne!(after, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_old_way_deletes_a_broken_node_at_once_and_only_replaces() {
+    let world = World::new().await;
+    let legacy = |karpenter: Karpenter| {
+        let karpenter = with_gates(REPAIR)(karpenter);
+        let disruption = DisruptionSettings { legacy_repair: true, ..karpenter.disruption };
+        Karpenter { disruption, ..karpenter }
+    };
+    let _running = world.start_with(legacy);
+    let nodes = five_nodes(&world).await;
+    let frozen = json!({"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]});
+    world.set_disruption("general", frozen).await;
+    world.annotate_node(&nodes[0], "karpenter.sh/do-not-repair", "true").await;
+    world.set_condition(&nodes[0], "KWOKRebootRequired", "True").await;
+    pass(600).await;
+    assert_eq!(claims(&world).await.len(), 5, "restarts are not its business");
+    let old = claim_of(&world, &nodes[0]).await;
+    world.set_condition(&nodes[0], "KWOKUnhealthy", "True").await;
+    pass(20).await;
+    assert!(world.claims().get(&old).await.unwrap().metadata.deletion_timestamp.is_none(), "tolerated");
+    pass(12).await;
+    let claim = world.claims().get(&old).await.unwrap();
+    assert!(claim.metadata.deletion_timestamp.is_some(), "neither budget nor veto counts");
+    assert_eq!(condition(&claim, "DisruptionReason"), "absent");
+    let counted = ["condition=\"KWOKUnhealthy\"", "termination_mode=\"forceful\""];
+    assert_eq!(world.scraped("karpenter_nodeclaims_unhealthy_disrupted_total", &counted), 1);
+    for node in &nodes[1..3] {
+        world.set_condition(node, "KWOKUnhealthy", "True").await;
+    }
+    pass(600).await;
+    let second = world.claims().get(&claim_of(&world, &nodes[1]).await).await.unwrap();
+    assert!(second.metadata.deletion_timestamp.is_none(), "too many are broken");
+    assert!(!world.told("NodeRepairBlocked").await.is_empty());
 }

@@ -1,13 +1,14 @@
 //! A cluster in this process whose kubelets and scheduler are played by the test.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_apiserver::{ApiServer, Options};
-use karpenter_controllers::{Computing, Karpenter};
+use karpenter_controllers::{Computing, Exporter, Karpenter};
 use karpenter_environment::{Environment, SimulatedEnvironment};
 use karpenter_kwok::{
     KWOKNodeClass, Kwok, Market, Plenty, SimulatedCloud, definition, generated_instance_types,
@@ -27,6 +28,7 @@ pub(crate) struct World {
     /// What the test has the cloud say.
     pub(crate) cloud: Arc<crate::provider::Said>,
     pub(crate) observer: Option<Observer>,
+    exporter: Mutex<Option<Exporter>>,
 }
 
 impl World {
@@ -37,7 +39,8 @@ impl World {
         let server = ApiServer::new(Options { environment: environment.clone(), ..Options::default() });
         let client = Client::new(server.clone(), "default");
         tokio::spawn(async move { server.run_collector().await });
-        let mut world = Self { client, environment, cloud: Arc::default(), observer: None };
+        let mut world =
+            Self { client, environment, cloud: Arc::default(), observer: None, exporter: Mutex::default() };
         let mut definitions = karpenter_api::crds(&LabelRules::default());
         definitions.push(definition());
         for crd in definitions {
@@ -85,12 +88,47 @@ impl World {
         }
     }
 
-    /// Texts of the events with this reason.
-    pub(crate) async fn told(&self, reason: &str) -> Vec<String> {
-        let events: Api<k8s_openapi::api::core::v1::Event> = Api::all(self.client.clone());
+    /// The sum, rounded up, of the series of a metric whose labels include these, as `name="value"`.
+    pub(crate) fn scraped(&self, metric: &str, labels: &[&str]) -> u64 {
+        let text = self.exporter.lock().unwrap().as_ref().expect("Karpenter runs").text();
+        let samples = text.lines().filter_map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            let (name, pairs) = series.split_once('{').unwrap_or((series, ""));
+            (name == metric && labels.iter().all(|label| pairs.contains(label)))
+                .then(|| value.parse::<f64>().unwrap())
+        });
+        samples.sum::<f64>().ceil() as u64
+    }
+
+    /// A PodDisruptionBudget that lets no pod of the namespace go.
+    pub(crate) async fn protect_everything(&self) {
+        let budget: PodDisruptionBudget = serde_json::from_value(json!({
+            "metadata": {"name": "all"},
+            "spec": {"maxUnavailable": 0, "selector": {}},
+        }))
+        .unwrap();
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
+        let created = budgets.create(&PostParams::default(), &budget).await.unwrap();
+        let status = json!({"status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 1, "expectedPods": 1, "observedGeneration": created.metadata.generation}});
+        let patch = Patch::Merge(status);
+        budgets.patch_status("all", &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// Annotates a pool.
+    pub(crate) async fn annotate_pool(&self, pool: &str, annotations: Value) {
+        self.change_pool(pool, json!({"metadata": {"annotations": annotations}})).await;
+    }
+
+    /// The events with this reason.
+    pub(crate) async fn events(&self, reason: &str) -> Vec<Event> {
+        let events: Api<Event> = Api::all(self.client.clone());
         let events = events.list(&ListParams::default()).await.unwrap().items;
-        let about = events.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
-        about.filter_map(|event| event.message).collect()
+        events.into_iter().filter(|event| event.reason.as_deref() == Some(reason)).collect()
+    }
+
+    /// Their texts.
+    pub(crate) async fn told(&self, reason: &str) -> Vec<String> {
+        self.events(reason).await.into_iter().filter_map(|event| event.message).collect()
     }
 
     /// Starts Karpenter; it runs until the handle is aborted.
@@ -131,7 +169,11 @@ impl World {
         let provider = Arc::new(Double { kwok: kwok.clone(), said: self.cloud.clone() });
         let karpenter = set_up(Karpenter { computing: Computing::InPlace, ..Karpenter::new(provider) });
         let mut runtime = Runtime::new(self.client.clone(), self.environment.clone());
-        karpenter.install::<KWOKNodeClass>(&mut runtime);
+        let state = karpenter.install::<KWOKNodeClass>(&mut runtime);
+        let environment: Arc<dyn Environment> = self.environment.clone();
+        let (metrics, provider) = (&karpenter.metrics, &*karpenter.provider);
+        let exporter = Exporter::new(metrics, &state, provider, &environment, ("", ""), true);
+        *self.exporter.lock().unwrap() = Some(exporter);
         tokio::spawn(async move {
             kwok.resume().await.unwrap();
             runtime.run(std::future::pending()).await;

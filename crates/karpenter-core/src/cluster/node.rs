@@ -170,3 +170,24 @@ pub struct Node {
     /// The pods bound to it.
     pub pods: Vec<Arc<Pod>>,
 }
+
+#[cfg(test)]
+impl Node {
+    /// A node about which nothing else is said.
+    pub(crate) fn sample(name: &str, created: Timestamp) -> Self {
+        Self {
+            name: name.into(),
+            node_pool: Some("general".into()),
+            stage: NodeStage::Initialized,
+            labels: Arc::default(),
+            taints: Vec::new(),
+            capacity: ResourceList::default(),
+            allocatable: ResourceList::default(),
+            created,
+            deleting: false,
+            volume_limits: BTreeMap::new(),
+            life: NodeLife::default(),
+            pods: Vec::new(),
+        }
+    }
+}

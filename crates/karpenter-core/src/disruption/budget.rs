@@ -6,6 +6,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use super::rollout::Rollout;
+use super::rotation::Rotation;
 use super::schedule::Schedule;
 use crate::cluster::{ClusterSnapshot, MachineState, Node, NodePool, NodeStage};
 
@@ -76,6 +78,10 @@ pub struct PoolDisruption {
     pub minimum_saving: Option<MinimumSaving>,
     /// How long consolidation leaves a node alone on which a pod was created; `None` means it does not matter.
     pub pod_residency: Option<SignedDuration>,
+    /// From which age on nodes are replaced like drifted ones; never where nothing is said.
+    pub rotation: Option<Rotation>,
+    /// In which stages drifted nodes are replaced.
+    pub rollout: Rollout,
 }
 
 /// A bound on how many nodes of a pool may be disrupted at once.
@@ -126,7 +132,7 @@ impl BudgetNodes {
         percent.map_or(Self::Unreadable, Self::Percent)
     }
 
-    fn of(self, nodes: u32) -> u32 {
+    pub(crate) fn of(self, nodes: u32) -> u32 {
         match self {
             Self::Count(count) => count,
             Self::Percent(percent) => {

@@ -11,6 +11,7 @@ use super::budget::{Allowance, ConsolidationPolicy, DisruptionReason, allowances
 use super::outlook::Outlook;
 use super::plan::DisruptionOptions;
 use super::repair::{self, Broken, RepairNeed};
+use super::rotation::replaceable_since;
 use crate::catalog::{CAPACITY_TYPE, Catalog, INSTANCE_TYPE, InstanceType, SPOT, ZONE};
 use crate::cluster::{
     ClusterSnapshot, DisruptionBudget, Labels, MachineState, Node, NodePool, NodeStage, Pod, PodOwner,
@@ -33,6 +34,8 @@ pub(crate) struct Candidate<'a> {
     pub(crate) price: f64,
     /// What disturbing it costs: 1, and about 1 for every pod that has to move.
     pub(crate) cost: f64,
+    /// Since when it is to be replaced although it is well: it has drifted, or is old enough.
+    pub(crate) replaceable: Option<Timestamp>,
     /// Pods that need a new place.
     pub(crate) moving: Vec<Arc<Pod>>,
     /// Whether pods refuse, so that it may go only where its drain is bounded.
@@ -120,8 +123,9 @@ impl<'a> Candidates<'a> {
                     Err(outlook) => drop(unrepaired.insert(node.name.clone(), outlook)),
                 }
             }
-            if options.static_pools.iter().any(|own| node.node_pool.as_ref() == Some(&own.pool.name)) {
-                let refusal = screen.static_refusal(node);
+            let own = options.static_pools.iter().find(|own| node.node_pool.as_ref() == Some(&own.pool.name));
+            if let Some(own) = own {
+                let refusal = screen.static_refusal(node, &own.pool);
                 let outlook = refusal.unwrap_or_else(|| {
                     static_drifted.push(node);
                     Outlook::NotAsked
@@ -158,7 +162,7 @@ impl Candidates<'_> {
                 count(&|candidate| candidate.unconsolidatable.is_none() && !candidate.is_empty())
             }
             DisruptionReason::Drifted => {
-                count(&|candidate| candidate.node.life.drifted.is_some()) + self.static_drifted.len()
+                count(&|candidate| candidate.replaceable.is_some()) + self.static_drifted.len()
             }
             DisruptionReason::Unhealthy => self.broken.len(),
         }
@@ -185,8 +189,9 @@ impl<'a> Screen<'a> {
     fn candidate(&mut self, node: &'a Arc<Node>) -> Result<Candidate<'a>, Outlook> {
         let pool = self.pool_of(node)?;
         let refusal = node.pods.iter().find_map(|pod| self.refusal(pod));
+        let replaceable = replaceable_since(node, pool.disruption.rotation.as_ref(), self.now);
         if let Some(refusal) = &refusal
-            && !(node.life.drifted.is_some() && node.life.has_termination_grace_period)
+            && !(replaceable.is_some() && node.life.has_termination_grace_period)
         {
             return Err(refusal.clone());
         }
@@ -202,6 +207,7 @@ impl<'a> Screen<'a> {
             instance_type,
             price: price.filter(|price| !price.is_nan()).unwrap_or(0.0),
             cost: reschedulable().fold(NODE_COST, |cost, pod| cost + eviction_cost(pod).max(0.0)),
+            replaceable,
             moving: reschedulable().filter(|pod| leaves_with_node(pod, budgets)).cloned().collect(),
             refused: refusal.is_some(),
             quiet: pool.disruption.consolidate_after.is_some_and(|after| self.quiet_for(node) >= after),
@@ -264,11 +270,11 @@ impl<'a> Screen<'a> {
     }
 
     /// Why a node of a static pool is not replaced: only drift does that.
-    fn static_refusal(&mut self, node: &Node) -> Option<Outlook> {
+    fn static_refusal(&mut self, node: &Node, pool: &NodePool) -> Option<Outlook> {
         if let Err(outlook) = self.is_free(node) {
             return Some(outlook);
         }
-        if node.life.drifted.is_none() {
+        if replaceable_since(node, pool.disruption.rotation.as_ref(), self.now).is_none() {
             return Some(Outlook::Static);
         }
         if node.life.has_termination_grace_period {
@@ -385,6 +391,11 @@ pub(crate) fn quiet_since(node: &Node) -> Timestamp {
     node.life.last_pod_event.or(node.life.initialized).unwrap_or(node.created)
 }
 
+/// The value of a node's label.
+pub(crate) fn label_of<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
+    node.labels.get(key).map(|value| &**value)
+}
+
 fn stays_on_disrupted(pod: &Pod) -> bool {
     let taint = Taint { key: DISRUPTED.into(), value: "".into(), effect: TaintEffect::NoSchedule };
     pod.spec.tolerations.iter().any(|toleration| toleration.covers(&taint))
@@ -397,12 +408,18 @@ pub(crate) fn eviction_cost(pod: &Pod) -> f64 {
     (1.0 + by_annotation + by_priority).clamp(-10.0, 10.0)
 }
 
-/// What the nodes of every pool cost per hour, and the nodes whose price is not known, with their pool.
-pub fn pool_costs(
-    snapshot: &ClusterSnapshot,
-    catalog: &Catalog,
-) -> (BTreeMap<Arc<str>, f64>, Vec<(Arc<str>, Arc<str>)>) {
-    let (mut costs, mut unknown) = (BTreeMap::new(), Vec::new());
+/// What nodes cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PoolCosts {
+    /// Per hour, by pool.
+    pub per_hour: BTreeMap<Arc<str>, f64>,
+    /// Nodes whose price is not known, with their pool.
+    pub unknown: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// What the nodes of every pool cost.
+pub fn pool_costs(snapshot: &ClusterSnapshot, catalog: &Catalog) -> PoolCosts {
+    let mut costs = PoolCosts::default();
     let types: BTreeMap<&str, TypesByName<'_>> =
         catalog.by_pool.keys().map(|pool| (&**pool, types_by_name(catalog, pool))).collect();
     for node in &snapshot.nodes {
@@ -413,11 +430,11 @@ pub fn pool_costs(
         let price = known.zip(label(ZONE)).zip(label(CAPACITY_TYPE));
         let price = price.and_then(|((known, zone), capacity)| offering_price(known, zone, capacity));
         match price.filter(|price| !price.is_nan()) {
-            Some(price) => *costs.entry(pool.clone()).or_insert(0.0) += price,
-            None => unknown.push((node.name.clone(), pool.clone())),
+            Some(price) => *costs.per_hour.entry(pool.clone()).or_insert(0.0) += price,
+            None => costs.unknown.push((node.name.clone(), pool.clone())),
         }
     }
-    (costs, unknown)
+    costs
 }
 
 /// Cost and disturbance of whole pools, over every node.

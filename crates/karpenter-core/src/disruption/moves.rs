@@ -10,6 +10,9 @@ use super::budget::{Allowance, DisruptionReason};
 use super::candidate::{Candidate, Candidates};
 use super::outlook::Outlook;
 use super::plan::{DisruptionCommand, DisruptionMethod, DisruptionOptions};
+use crate::catalog::Catalog;
+use crate::cluster::ClusterSnapshot;
+use crate::plan::SolverOptions;
 use crate::solver::{Placed, PriceRule, Refusal, Settled, SpotRule, Stage, Trial, Way};
 
 /// How many cheaper spot types there have to be before one spot node replaces another.
@@ -28,6 +31,8 @@ pub(crate) struct Field<'f> {
     pub(crate) allowances: BTreeMap<Arc<str>, Allowance>,
     pub(crate) options: &'f DisruptionOptions,
     pub(crate) reason: DisruptionReason,
+    /// What the stage was compiled from.
+    pub(crate) ground: (&'f ClusterSnapshot, &'f Catalog, &'f SolverOptions),
 }
 
 /// Why a move is not made.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::budget::{Allowance, DisruptionReason};
 use super::plan::DisruptionMethod;
+use super::rollout::RolloutPause;
 
 /// What a node's future looks like.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -50,6 +51,15 @@ pub enum Outlook {
     Static,
     /// Its NodePool has more nodes than it should; that is seen to first.
     ScalingDown,
+    /// It is to be replaced, and its NodePool's roll-out makes it wait.
+    RolloutPaused {
+        /// Why.
+        pause: RolloutPause,
+    },
+    /// All voluntary disruption is switched off.
+    SwitchedOff,
+    /// Its static NodePool can be launched in reservations only, and all of them are full.
+    ReservationsFull,
     /// Its static NodePool has as many nodes as `limits.nodes` allows, so no replacement can come up beside it.
     AtNodeLimit,
     /// A pod on it refuses.
@@ -184,6 +194,12 @@ impl Outlook {
             Self::AtNodeLimit => {
                 "cannot be replaced: its NodePool is at limits.nodes; raise the limit, or switch on TerminateFirstDrift or TerminateFirstRepair"
             }
+            Self::SwitchedOff => {
+                "stays: voluntary disruption is switched off (--disable-voluntary-disruption)"
+            }
+            Self::ReservationsFull => {
+                "cannot be replaced: its NodePool launches in reservations only, all are full, and it holds no slot of one in force"
+            }
             Self::ConsolidationOff => "belongs to a NodePool with consolidateAfter: Never",
             Self::NotEmpty => "is not empty, and its NodePool consolidates WhenEmpty only",
             Self::NoPlace { pod: None } => "runs pods that would find no other place",
@@ -221,6 +237,7 @@ impl fmt::Display for Outlook {
                 "runs pod {pod}, which cannot be evicted because several PodDisruptionBudgets cover it: {}",
                 budgets.join(", ")
             ),
+            Self::RolloutPaused { pause } => write!(f, "waits{pause}"),
             Self::TooYoung { until } => {
                 write!(f, "saw pods come or go recently; consolidateAfter ends at {until}")
             }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::budget::DisruptionReason;
 use super::outlook::Outlook;
 use super::repair::{RepairNeed, Repairs};
+use super::rollout::RolloutPause;
 use super::static_pools::StaticPool;
 use crate::cluster::Pod;
 use crate::plan::{ClaimPlan, PodIndex, SolverOptions};
@@ -46,7 +47,7 @@ impl DisruptionMethod {
 pub struct DisruptionOptions {
     /// Settings of the solver behind it.
     pub solver: SolverOptions,
-    /// The methods asked, in this order.
+    /// The methods asked, in this order; without any, disruption is switched off.
     pub methods: Vec<DisruptionMethod>,
     /// Whether spot nodes may be replaced by cheaper spot nodes.
     pub spot_to_spot: bool,
@@ -66,6 +67,15 @@ pub struct DisruptionOptions {
     pub foresight: bool,
     /// Whether a drifted node may go before its replacement where both cannot exist at once.
     pub terminate_first_drift: bool,
+    /// How many drifted nodes of a pool its roll-out lets go now, or why none; any number where a pool is not listed.
+    pub rollouts: BTreeMap<Arc<str>, Result<u32, RolloutPause>>,
+}
+
+impl DisruptionOptions {
+    /// How many nodes of a pool its roll-out lets go now.
+    pub(crate) fn rollout(&self, pool: &str) -> Result<u32, RolloutPause> {
+        self.rollouts.get(pool).copied().unwrap_or(Ok(u32::MAX))
+    }
 }
 
 impl Default for DisruptionOptions {
@@ -88,6 +98,7 @@ impl Default for DisruptionOptions {
             repairs: Repairs::default(),
             foresight: true,
             terminate_first_drift: false,
+            rollouts: BTreeMap::new(),
         }
     }
 }

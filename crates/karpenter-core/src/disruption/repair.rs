@@ -15,7 +15,8 @@ use super::drift::placed_anyhow;
 use super::moves::Field;
 use super::outlook::Outlook;
 use super::plan::{DisruptionCommand, DisruptionMethod, DisruptionOptions, TerminateFirst};
-use super::static_pools::{StaticPool, lifetime_remaining};
+use super::static_pools::{Room, StaticPool, lifetime_remaining};
+use super::terminate_first::placed_in_own_slot;
 use crate::cluster::{Node, NodeStage, Pod};
 
 /// How much of a pool may be broken before nothing is repaired any more, in percent: then something else is wrong.
@@ -145,7 +146,7 @@ pub(crate) fn plan(field: &Field<'_>, first: usize, outlooks: &mut Outlooks) -> 
         let found = &broken[index];
         let repaired = match (found.need.kind, found.static_pool) {
             (RepairKind::Reboot, _) => Ok(found.command()),
-            (RepairKind::Replace, Some(pool)) => from_template(found, pool, field.options),
+            (RepairKind::Replace, Some(pool)) => from_template(field, found, pool),
             (RepairKind::Replace, None) => simulated(field, found, &field.numbers[first + index]),
         };
         match repaired {
@@ -157,20 +158,22 @@ pub(crate) fn plan(field: &Field<'_>, first: usize, outlooks: &mut Outlooks) -> 
 }
 
 fn from_template(
+    field: &Field<'_>,
     found: &Broken<'_>,
     pool: &StaticPool,
-    options: &DisruptionOptions,
 ) -> Result<DisruptionCommand, Outlook> {
     if pool.active + pool.pending > pool.replicas {
         return Err(Outlook::ScalingDown);
     }
+    let (_, catalog, _) = field.ground;
+    let mut room = Room::of(pool, catalog, field.options.repairs.terminate_first);
+    if let Some(refusal) = room.refusal(found.node, catalog) {
+        return Err(refusal);
+    }
     let mut command = found.command();
-    if pool.room > 0 {
+    command.terminate_first = room.take();
+    if command.terminate_first.is_none() {
         command.template_replacements.push(pool.pool.name.clone());
-    } else if options.repairs.terminate_first {
-        command.terminate_first = Some(TerminateFirst::StaticAtLimit);
-    } else {
-        return Err(Outlook::AtNodeLimit);
     }
     Ok(command)
 }
@@ -181,6 +184,12 @@ fn simulated(field: &Field<'_>, found: &Broken<'_>, pods: &[u32]) -> Result<Disr
         trial.remove(place, pods);
     }
     if !placed_anyhow(&mut trial) {
+        let first = field.options.repairs.terminate_first;
+        let own = first.then(|| placed_in_own_slot(field.ground, found.node, &found.moving)).flatten();
+        if let Some(placed) = own {
+            let terminate_first = Some(TerminateFirst::NoReservedCapacity);
+            return Ok(DisruptionCommand { terminate_first, existing: placed.existing, ..found.command() });
+        }
         let pod = trial.stuck(pods).map(|pod| field.stage.pods()[pod as usize].key());
         return Err(Outlook::NoPlace { pod });
     }

@@ -12,7 +12,11 @@ use super::Outlooks;
 use super::budget::{Allowance, DisruptionReason};
 use super::candidate::{NODE_COST, eviction_cost};
 use super::outlook::{self, Outlook};
-use super::plan::{DisruptionCommand, DisruptionMethod, TerminateFirst};
+use super::plan::{DisruptionCommand, DisruptionMethod, DisruptionOptions, TerminateFirst};
+use super::rollout::RolloutPause;
+use super::rotation::replaceable_since;
+use super::terminate_first::{held_reservation, only_full_reservations};
+use crate::catalog::Catalog;
 use crate::cluster::{Node, NodePool, PodOwner};
 
 /// A NodePool with a fixed number of nodes, and how far it is from it.
@@ -32,40 +36,103 @@ pub struct StaticPool {
 
 /// One command for every drifted node of a static pool that may go now, the longest drifted first.
 pub(crate) fn plan_drift(
-    pools: &[StaticPool],
-    drifted: &[&Arc<Node>],
+    (drifted, catalog): (&[&Arc<Node>], &Catalog),
     allowances: &BTreeMap<Arc<str>, Allowance>,
-    terminate_first: bool,
+    options: &DisruptionOptions,
+    now: Timestamp,
     outlooks: &mut Outlooks,
 ) -> Vec<DisruptionCommand> {
     let mut commands = Vec::new();
-    for pool in pools {
+    for pool in &options.static_pools {
         let name = &pool.pool.name;
         let mut waiting: Vec<&Arc<Node>> =
             drifted.iter().copied().filter(|node| node.node_pool.as_ref() == Some(name)).collect();
-        waiting.sort_by_key(|node| (node.life.drifted, node.name.clone()));
+        let rotation = pool.pool.disruption.rotation.as_ref();
+        waiting.sort_by_key(|node| (replaceable_since(node, rotation, now), node.name.clone()));
         if pool.active + pool.pending > pool.replicas {
             waiting.iter().for_each(|node| drop(outlooks.insert(node.name.clone(), Outlook::ScalingDown)));
             continue;
         }
+        let mut stage = match options.rollout(name) {
+            Ok(stage) => stage,
+            Err(pause) => {
+                let paused = Outlook::RolloutPaused { pause };
+                waiting.iter().for_each(|node| drop(outlooks.insert(node.name.clone(), paused.clone())));
+                continue;
+            }
+        };
         let allowance = allowances.get(name).copied();
         let mut allowed = allowance.map_or(0, |allowance| allowance.remaining());
-        // Where not even one replacement may come up beside the old node, the old one goes first if it may.
-        let first = pool.room == 0 && terminate_first;
-        let mut room = if first { u32::MAX } else { pool.room };
+        let mut room = Room::of(pool, catalog, options.terminate_first_drift);
+        room.order(&mut waiting, catalog);
         for node in waiting {
-            if allowed == 0 {
-                let outlook = outlook::over_budget(DisruptionReason::Drifted, allowance);
-                outlooks.insert(node.name.clone(), outlook);
-            } else if room == 0 {
-                outlooks.insert(node.name.clone(), Outlook::AtNodeLimit);
+            let refusal = if allowed == 0 {
+                Some(outlook::over_budget(DisruptionReason::Drifted, allowance))
+            } else if stage == 0 {
+                Some(Outlook::RolloutPaused { pause: RolloutPause::Stage { until: None } })
             } else {
-                (allowed, room) = (allowed - 1, room - 1);
-                commands.push(command(node, name, first.then_some(TerminateFirst::StaticAtLimit)));
+                room.refusal(node, catalog)
+            };
+            if let Some(refusal) = refusal {
+                outlooks.insert(node.name.clone(), refusal);
+                continue;
             }
+            (allowed, stage) = (allowed - 1, stage - 1);
+            commands.push(command(node, name, room.take()));
         }
     }
     commands
+}
+
+/// How a static pool's nodes can be replaced.
+pub(crate) enum Room {
+    /// So many may come up beside the old ones.
+    Beside(u32),
+    /// None may: the old ones go first.
+    First,
+    /// None can, because all reservations are full: those that hold a slot go first, the others stay.
+    Slots,
+}
+
+impl Room {
+    /// `terminate_first` says whether old nodes may go first.
+    pub(crate) fn of(pool: &StaticPool, catalog: &Catalog, terminate_first: bool) -> Self {
+        if terminate_first && only_full_reservations(&pool.pool, catalog) {
+            Self::Slots
+        } else if terminate_first && pool.room == 0 {
+            Self::First
+        } else {
+            Self::Beside(pool.room)
+        }
+    }
+
+    /// Nodes that give back a slot come first where slots are what is missing.
+    fn order(&self, nodes: &mut [&Arc<Node>], catalog: &Catalog) {
+        if matches!(self, Self::Slots) {
+            nodes.sort_by_key(|node| held_reservation(node, catalog).is_none());
+        }
+    }
+
+    /// Why this node cannot be replaced.
+    pub(crate) fn refusal(&self, node: &Node, catalog: &Catalog) -> Option<Outlook> {
+        match self {
+            Self::Beside(0) => Some(Outlook::AtNodeLimit),
+            Self::Slots if held_reservation(node, catalog).is_none() => Some(Outlook::ReservationsFull),
+            Self::Beside(_) | Self::First | Self::Slots => None,
+        }
+    }
+
+    /// Takes a node's worth of it; why the node goes before its replacement, if it does.
+    pub(crate) fn take(&mut self) -> Option<TerminateFirst> {
+        match self {
+            Self::Beside(room) => {
+                *room = room.saturating_sub(1);
+                None
+            }
+            Self::First => Some(TerminateFirst::StaticAtLimit),
+            Self::Slots => Some(TerminateFirst::NoReservedCapacity),
+        }
+    }
 }
 
 fn command(node: &Arc<Node>, pool: &Arc<str>, terminate_first: Option<TerminateFirst>) -> DisruptionCommand {
