@@ -107,7 +107,7 @@ impl Cluster {
         });
         all["podGroups"] = numbered.collect();
         all["nodes"] = json!([]);
-        all["mode"] = Value::Null;
+        all["mode"] = json!("");
         std::fs::write(path, all.to_string()).with_context(|| format!("writing {}", path.display()))?;
         Ok(bound::of_file(path)?.map(|bound| bound.price))
     }
