@@ -41,7 +41,7 @@ pub(super) fn path_at(text: &str, line: usize, column: usize) -> String {
                         text.get(at..end.saturating_sub(1)).unwrap_or_default().clone_into(key);
                     }
                     // A colon announces a value; anything else is a part of one.
-            _ => path = written(&around),
+                    _ => path = written(&around),
                 }
                 at = end;
             }
