@@ -144,6 +144,7 @@ impl Normalizer {
         for mark in [
             "object meta: ",
             "resource version: ",
+            "resourceVersion:",
             "current: ",
             "in precondition: ",
             "in the precondition (",

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
@@ -328,7 +329,9 @@ pub(super) fn of_columns(resource: &Resource) -> Arc<[String]> {
     static KNOWN: LazyLock<Mutex<HashMap<String, Arc<[String]>>>> = LazyLock::new(Mutex::default);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let described = known.entry(resource.name.to_string()).or_insert_with(|| {
-        let schema = (resource.document)();
+        // Events of both groups are shown as those of the core are described.
+        let event = &*resource.name == "events";
+        let schema = if event { generated_schema::<Event>() } else { (resource.document)() };
         let names = columns(&resource.name).into_iter().map(|column| column.name);
         names.map(|name| of_column(&resource.name, name, &schema)).collect()
     });
@@ -402,6 +405,8 @@ mod tests {
         let pods = of_columns(registry.find("", "v1", "pods").unwrap());
         assert!(pods[0].starts_with("Name must be unique within a namespace."), "{}", pods[0]);
         assert!(pods[1].contains("readiness"), "{}", pods[1]);
+        let events = of_columns(registry.find("events.k8s.io", "v1", "events").unwrap());
+        assert!(events.iter().all(|text| !text.is_empty()), "{events:?}");
         let services = of_columns(registry.find("", "v1", "services").unwrap());
         assert!(!services[1].contains("Possible enum values"), "{}", services[1]);
     }

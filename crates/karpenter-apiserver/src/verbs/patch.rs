@@ -62,16 +62,17 @@ impl Core {
         let options = WriteOptions::read(call, "PatchOptions")?;
         let found = self.find(call);
         let missing = || ApiError::not_found(&call.resource.qualified(), call.name());
+        // The status of a service is written by a storage that makes whole services, too.
+        let makes = scope == Scope::Main || &*call.resource.name == "services";
         let configuration = match configuration(call) {
-            Err(_) if found.is_none() && scope != Scope::Main => return Err(missing()),
+            Err(_) if found.is_none() && !makes => return Err(missing()),
             configuration => configuration?,
         };
         if found.is_none() {
             let mut live = empty(&call.resource);
             let (mut object, managers) = self.applied(call, scope, &mut live, &configuration, &options)?;
             // Only a whole object can be made, but first the configuration must make sense.
-            // The status of a service is written by a storage that makes whole services, too.
-            if scope != Scope::Main && &*call.resource.name != "services" {
+            if !makes {
                 return Err(missing());
             }
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
