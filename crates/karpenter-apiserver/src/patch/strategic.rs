@@ -187,6 +187,7 @@ fn merge_list(
     if original.is_empty() && items.is_empty() {
         return Ok(original);
     }
+    check_types(&original, &items)?;
     let key = &node.patch.key;
     let maps = original.iter().chain(&items).any(Value::is_object);
     if !maps {
@@ -209,6 +210,22 @@ fn merge_list(
     let merged = merge_items(original.clone(), &items, key, &node.items())?;
     let (listed, others) = partitioned(merged, &items, key)?;
     Ok(ordered(listed, others, &items, &original, key))
+}
+
+/// All elements of lists that are merged must be of one type. Nulls at the beginning are of none.
+fn check_types(original: &[Value], items: &[Value]) -> Result<(), ApiError> {
+    let mut typed = original.iter().chain(items).skip_while(|value| value.is_null()).map(type_of);
+    let Some(first) = typed.next() else { return Err(failure("no elements in any given slices")) };
+    if typed.all(|next| next == first) {
+        return Ok(());
+    }
+    let lists = Value::Array(vec![original.into(), items.into()]);
+    Err(failure(format!("list element types are not identical: {}", go_text(&lists))))
+}
+
+/// What tells types apart; whole numbers are not of the type of others.
+fn type_of(value: &Value) -> (std::mem::Discriminant<Value>, bool) {
+    (std::mem::discriminant(value), value.is_f64())
 }
 
 /// Does what the directives among the items ask for and returns what is left of both lists.
@@ -328,6 +345,16 @@ mod tests {
         assert_eq!(values(&result["spec"]["containers"], "name"), ["c", "b"]);
         let replaced = patched(pod(), &json!({"spec": {"$patch": "replace", "nodeName": "n"}})).unwrap();
         assert_eq!(replaced["spec"], json!({"nodeName": "n"}));
+    }
+
+    #[test]
+    fn lists_of_mixed_types_are_not_merged() {
+        let merge = |patch: Value| {
+            let pod = json!({"spec": {"containers": [{"name": "a"}]}});
+            patched(pod, &json!({"spec": {"containers": patch}})).unwrap_err()
+        };
+        assert_eq!(merge(json!([null])), "list element types are not identical: [[map[name:a]] [<nil>]]");
+        assert_eq!(merge(json!(["b"])), "list element types are not identical: [[map[name:a]] [b]]");
     }
 
     #[test]

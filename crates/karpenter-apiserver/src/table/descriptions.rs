@@ -1,7 +1,7 @@
-//! What the columns of tables show, in the words of the real server.
+//! What the columns of tables show.
 //!
 //! Most columns show a field and are described as the field is, in the schema of the kind; the others have a sentence of
-//! their own.
+//! our own, which begins with "Shows".
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -22,8 +22,8 @@ const COMMON: &[(&str, &str)] = &[
     ("Name", NAME),
     ("Age", CREATED),
     ("Created At", CREATED),
-    ("Containers", "Names of each container in the template."),
-    ("Images", "Images referenced by each container in the template."),
+    ("Containers", "Shows what the template's containers are called."),
+    ("Images", "Shows what the template's containers run."),
 ];
 
 /// What the other columns show, by resource: a field, which begins with a dot, or a sentence.
@@ -32,13 +32,16 @@ const OWN: &[(&str, &[(&str, &str)])] = &[
         "clusterrolebindings.rbac.authorization.k8s.io",
         &[
             ("Role", ".roleRef"),
-            ("Users", "Users in the clusterRoleBinding"),
-            ("Groups", "Groups in the clusterRoleBinding"),
-            ("ServiceAccounts", "ServiceAccounts in the clusterRoleBinding"),
+            ("Users", "Shows the users bound."),
+            ("Groups", "Shows the groups bound."),
+            ("ServiceAccounts", "Shows the service accounts bound."),
         ],
     ),
     ("configmaps", &[("Data", ".data")]),
-    ("controllerrevisions.apps", &[("Controller", "Controller of the object"), ("Revision", ".revision")]),
+    (
+        "controllerrevisions.apps",
+        &[("Controller", "Shows the owner that controls it."), ("Revision", ".revision")],
+    ),
     (
         "cronjobs.batch",
         &[
@@ -61,10 +64,7 @@ const OWN: &[(&str, &[(&str, &str)])] = &[
             ("Modes", ".spec.volumeLifecycleModes"),
         ],
     ),
-    (
-        "csinodes.storage.k8s.io",
-        &[("Drivers", "Drivers indicates the number of CSI drivers registered on the node")],
-    ),
+    ("csinodes.storage.k8s.io", &[("Drivers", "Shows how many storage drivers the node has.")]),
     (
         "daemonsets.apps",
         &[
@@ -80,7 +80,7 @@ const OWN: &[(&str, &[(&str, &str)])] = &[
     (
         "deployments.apps",
         &[
-            ("Ready", "Number of the pod with ready state"),
+            ("Ready", "Shows how many pods are ready, of how many wanted."),
             ("Up-to-date", ".status.updatedReplicas"),
             ("Available", ".status.availableReplicas"),
             ("Selector", ".spec.selector"),
@@ -118,44 +118,41 @@ const OWN: &[(&str, &[(&str, &str)])] = &[
     (
         "ingressclasses.networking.k8s.io",
         &[
-            ("Controller", "Controller that is responsible for handling this class"),
-            ("Parameters", "A reference to a resource with additional parameters"),
+            ("Controller", "Shows who serves the class."),
+            ("Parameters", "Shows the object with the class's settings."),
         ],
     ),
     (
         "ingresses.networking.k8s.io",
         &[
-            (
-                "Class",
-                "The name of the IngressClass resource that should be used for additional configuration",
-            ),
-            ("Hosts", "Hosts that incoming requests are matched against before the ingress rule"),
-            ("Address", "Address is a list containing ingress points for the load-balancer"),
-            ("Ports", "Ports of TLS configurations that open"),
+            ("Class", "Shows the class that serves it."),
+            ("Hosts", "Shows the host names it answers to."),
+            ("Address", "Shows where it can be reached."),
+            ("Ports", "Shows the ports it listens on."),
         ],
     ),
     ("ipaddresses.networking.k8s.io", &[("ParentRef", ".spec.parentRef")]),
     (
         "jobs.batch",
         &[
-            ("Status", "Status of the job."),
+            ("Status", "Shows how the job stands."),
             ("Completions", ".status.succeeded"),
-            ("Duration", "Time required to complete the job."),
+            ("Duration", "Shows how long the job took or has been running."),
             ("Selector", ".spec.selector"),
         ],
     ),
     ("leases.coordination.k8s.io", &[("Holder", ".spec.holderIdentity")]),
     (
         "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-        &[("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration")],
+        &[("Webhooks", "Shows how many webhooks there are.")],
     ),
-    ("namespaces", &[("Status", "The status of the namespace")]),
+    ("namespaces", &[("Status", "Shows whether the namespace is in use or going.")]),
     ("networkpolicies.networking.k8s.io", &[("Pod-Selector", ".spec.podSelector")]),
     (
         "nodes",
         &[
-            ("Status", "The status of the node"),
-            ("Roles", "The roles of the node"),
+            ("Status", "Shows whether the node is ready and open to pods."),
+            ("Roles", "Shows the roles in the node's labels."),
             ("Version", ".status.nodeInfo.kubeletVersion"),
             ("Internal-IP", ".status.addresses"),
             ("External-IP", ".status.addresses"),
@@ -171,8 +168,8 @@ const OWN: &[(&str, &[(&str, &str)])] = &[
             ("Volume", ".spec.volumeName"),
             ("Capacity", ".status.capacity"),
             ("Access Modes", ".status.accessModes"),
-            ("StorageClass", "StorageClass of the pvc"),
-            ("VolumeAttributesClass", "VolumeAttributesClass of the pvc"),
+            ("StorageClass", "Shows the storage class."),
+            ("VolumeAttributesClass", "Shows the class of volume attributes."),
             ("VolumeMode", ".spec.volumeMode"),
         ],
     ),
@@ -184,8 +181,8 @@ const OWN: &[(&str, &[(&str, &str)])] = &[
             ("Reclaim Policy", ".spec.persistentVolumeReclaimPolicy"),
             ("Status", ".status.phase"),
             ("Claim", ".spec.claimRef"),
-            ("StorageClass", "StorageClass of the pv"),
-            ("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
+            ("StorageClass", "Shows the storage class."),
+            ("VolumeAttributesClass", "Shows the class of volume attributes."),
             ("Reason", ".status.reason"),
             ("VolumeMode", ".spec.volumeMode"),
         ],
@@ -193,27 +190,24 @@ const OWN: &[(&str, &[(&str, &str)])] = &[
     (
         "poddisruptionbudgets.policy",
         &[
-            ("Min Available", "The minimum number of pods that must be available."),
-            ("Max Unavailable", "The maximum number of pods that may be unavailable."),
-            ("Allowed Disruptions", "Calculated number of pods that may be disrupted at this time."),
+            ("Min Available", "Shows how many pods have to stay."),
+            ("Max Unavailable", "Shows how many pods may be missing."),
+            ("Allowed Disruptions", "Shows how many pods may go now."),
         ],
     ),
     (
         "pods",
         &[
-            ("Ready", "The aggregate readiness state of this pod for accepting traffic."),
-            ("Status", "The aggregate status of the containers in this pod."),
-            (
-                "Restarts",
-                "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.",
-            ),
+            ("Ready", "Shows how many containers are ready, of how many there are."),
+            ("Status", "Shows how the pod stands, or what keeps its containers from running."),
+            ("Restarts", "Shows how often containers were restarted, and when the last one was."),
             ("IP", ".status.podIP"),
             ("Node", ".spec.nodeName"),
             ("Nominated Node", ".status.nominatedNodeName"),
             ("Readiness Gates", ".spec.readinessGates"),
         ],
     ),
-    ("podtemplates", &[("Pod Labels", "The labels for the pod template.")]),
+    ("podtemplates", &[("Pod Labels", "Shows the template's labels.")]),
     (
         "priorityclasses.scheduling.k8s.io",
         &[
@@ -242,16 +236,13 @@ const OWN: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "resourceclaims.resource.k8s.io",
-        &[("State", "A summary of the current state (allocated, pending, reserved, etc.).")],
+        &[("State", "Shows whether the claim waits, is allocated, or is in use.")],
     ),
     (
         "resourcequotas",
         &[
-            ("Request", "Request represents a minimum amount of cpu/memory that a container may consume."),
-            (
-                "Limit",
-                "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node.",
-            ),
+            ("Request", "Shows what is requested, of what may be."),
+            ("Limit", "Shows how much of the limits is taken, of what may be."),
         ],
     ),
     (
@@ -262,9 +253,9 @@ const OWN: &[(&str, &[(&str, &str)])] = &[
         "rolebindings.rbac.authorization.k8s.io",
         &[
             ("Role", ".roleRef"),
-            ("Users", "Users in the roleBinding"),
-            ("Groups", "Groups in the roleBinding"),
-            ("ServiceAccounts", "ServiceAccounts in the roleBinding"),
+            ("Users", "Shows the users bound."),
+            ("Groups", "Shows the groups bound."),
+            ("ServiceAccounts", "Shows the service accounts bound."),
         ],
     ),
     ("runtimeclasses.node.k8s.io", &[("Handler", "")]),
@@ -280,7 +271,7 @@ const OWN: &[(&str, &[(&str, &str)])] = &[
             ("Selector", ".spec.selector"),
         ],
     ),
-    ("statefulsets.apps", &[("Ready", "Number of the pod with ready state")]),
+    ("statefulsets.apps", &[("Ready", "Shows how many pods are ready, of how many wanted.")]),
     (
         "storageclasses.storage.k8s.io",
         &[
@@ -293,23 +284,20 @@ const OWN: &[(&str, &[(&str, &str)])] = &[
     (
         "validatingadmissionpolicies.admissionregistration.k8s.io",
         &[
-            (
-                "Validations",
-                "Validations indicates the number of validation rules defined in this configuration",
-            ),
-            ("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy"),
+            ("Validations", "Shows how many rules the policy has."),
+            ("ParamKind", "Shows the kind that holds the policy's parameters."),
         ],
     ),
     (
         "validatingadmissionpolicybindings.admissionregistration.k8s.io",
         &[
-            ("PolicyName", "PolicyName indicates the policy definition which the policy binding binded to"),
-            ("ParamRef", "ParamRef indicates the param resource which sets the configuration param"),
+            ("PolicyName", "Shows the policy that is bound."),
+            ("ParamRef", "Shows the object with the policy's parameters."),
         ],
     ),
     (
         "validatingwebhookconfigurations.admissionregistration.k8s.io",
-        &[("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration")],
+        &[("Webhooks", "Shows how many webhooks there are.")],
     ),
     (
         "volumeattachments.storage.k8s.io",
@@ -404,7 +392,7 @@ mod tests {
         let registry = Registry::built_in();
         let pods = of_columns(registry.find("", "v1", "pods").unwrap());
         assert!(pods[0].starts_with("Name must be unique within a namespace."), "{}", pods[0]);
-        assert!(pods[1].contains("readiness"), "{}", pods[1]);
+        assert!(pods[1].contains("ready"), "{}", pods[1]);
         let events = of_columns(registry.find("events.k8s.io", "v1", "events").unwrap());
         assert!(events.iter().all(|text| !text.is_empty()), "{events:?}");
         let services = of_columns(registry.find("", "v1", "services").unwrap());
