@@ -290,7 +290,7 @@ fn ingress_class(spec: &Place<'_, '_>, errors: &mut Errors) {
                 errors.form(&namespace, format::dns_label(namespace.text()));
             }
         }
-        "" => errors.push(scope.required("")),
+        "" if !scope.is_set() => errors.push(scope.required("")),
         _ => errors.push(scope.unsupported(&["Cluster", "Namespace"])),
     }
 }
