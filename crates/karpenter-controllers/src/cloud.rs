@@ -5,11 +5,11 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use karpenter_api::NodeClaim;
-use karpenter_api::labels::NODEPOOL;
 use karpenter_provider::{LaunchError, Machine, Provider, ProviderError, RebootError, Termination, Warning};
 use tokio::time::Instant;
 
 use crate::metrics::{self, Call, Metrics};
+use crate::state::pool_of;
 
 /// A question to the provider.
 #[derive(Clone, Debug)]
@@ -103,5 +103,5 @@ impl CloudReply {
 }
 
 fn node_pool(claim: &NodeClaim) -> String {
-    claim.metadata.labels.as_ref().and_then(|labels| labels.get(NODEPOOL)).cloned().unwrap_or_default()
+    pool_of(claim).unwrap_or_default().to_owned()
 }

@@ -13,7 +13,6 @@ use karpenter_api::condition::nodepool::{
     DEPENDENTS, NODE_CLASS_NOT_FOUND, NODE_CLASS_READINESS_UNKNOWN, NODE_CLASS_READY, NODE_CLASS_TERMINATING,
     NODE_REGISTRATION_HEALTHY, REGISTRATION_FAILED, VALIDATION_FAILED, VALIDATION_SUCCEEDED,
 };
-use karpenter_api::labels::NODEPOOL;
 use karpenter_api::validation::validate_nodepool;
 use karpenter_api::{LabelRules, NodeClaim, NodePool, hash};
 use karpenter_kube::knobs::mistakes;
@@ -25,7 +24,7 @@ use crate::conditions::Conditions;
 use crate::events::{EventType, Events};
 use crate::node_class::{NodeClasses, Readiness};
 use crate::patches::difference;
-use crate::state::{Shared, provider_id};
+use crate::state::{Shared, pool_of, provider_id};
 
 /// The name under which NodeClass changes wake this controller.
 pub(crate) const NAME: &str = "nodepool";
@@ -148,9 +147,7 @@ impl NodePools {
     fn usage(&self, pool: &NodePool) -> (BTreeMap<String, Quantity>, i64) {
         let state = self.state.lock();
         let name = pool.metadata.name.as_deref();
-        let of_pool = |claim: &&std::sync::Arc<NodeClaim>| {
-            claim.metadata.labels.as_ref().and_then(|labels| labels.get(NODEPOOL)).map(String::as_str) == name
-        };
+        let of_pool = |claim: &&std::sync::Arc<NodeClaim>| pool_of(&***claim) == name;
         let mut total = ResourceList::default();
         let mut count = 0;
         for claim in state.claims().filter(of_pool).filter(|claim| provider_id(claim).is_some()) {
@@ -172,9 +169,11 @@ impl NodePools {
     /// Claims stamped under another version of the hash are stamped anew, as long as nothing says that they have drifted.
     fn restamped<'a>(pool: &'a NodePool, caches: &'a Caches) -> impl Iterator<Item = Write> + 'a {
         let name = pool.metadata.name.as_deref();
-        let claims = caches.of::<NodeClaim>().iter().map(|(_, claim)| claim).filter(move |claim| {
-            claim.metadata.labels.as_ref().and_then(|labels| labels.get(NODEPOOL)).map(String::as_str) == name
-        });
+        let claims = caches
+            .of::<NodeClaim>()
+            .iter()
+            .map(|(_, claim)| claim)
+            .filter(move |claim| pool_of(&***claim) == name);
         let stamp = |metadata: &ObjectMeta| {
             metadata.annotations.as_ref().and_then(|all| all.get(NODEPOOL_HASH_VERSION)).cloned()
         };
@@ -217,7 +216,7 @@ impl Controller for NodePools {
         if change.of::<NodePool>().is_some() {
             wakes.wake(change.key().clone());
         } else if let Some(delta) = change.of::<NodeClaim>() {
-            let pool = delta.latest().metadata.labels.as_ref().and_then(|labels| labels.get(NODEPOOL));
+            let pool = pool_of(delta.latest());
             pool.into_iter().for_each(|pool| wakes.wake_after(Key::cluster(pool), COUNT_AFTER));
         }
     }

@@ -247,14 +247,7 @@ impl State {
 
     /// The claims of one pool.
     pub fn claims_of_pool(&self, pool: &str) -> impl Iterator<Item = &Arc<NodeClaim>> {
-        self.claims.values().filter(move |claim| {
-            claim
-                .metadata
-                .labels
-                .as_ref()
-                .and_then(|labels| labels.get(NODEPOOL))
-                .is_some_and(|own| own == pool)
-        })
+        self.claims.values().filter(move |claim| pool_of(&***claim) == Some(pool))
     }
 
     /// Remembers how the registration of a node of a pool went.
@@ -571,6 +564,11 @@ pub(crate) fn provider_id(claim: &NodeClaim) -> Option<&str> {
 /// The name of a claim's node, once it is there.
 pub(crate) fn node_of(claim: &NodeClaim) -> Option<&str> {
     claim.status.as_ref()?.node_name.as_deref()
+}
+
+/// The name of the NodePool that a claim or a node is of.
+pub(crate) fn pool_of<K: kube::Resource>(object: &K) -> Option<&str> {
+    object.meta().labels.as_ref()?.get(NODEPOOL).map(String::as_str)
 }
 
 /// The identity of the machine behind a node.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::condition::nodeclaim::DISRUPTION_REASON;
-use karpenter_api::labels::NODEPOOL;
 use karpenter_api::nodepool::NODES_RESOURCE;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::cluster::Node;
@@ -21,7 +20,7 @@ use karpenter_runtime::{Caches, Change, Controller, Delta, Key, Outcome, View, W
 use crate::metrics::Metrics;
 use crate::nodeclaim::condition;
 use crate::provisioning::{is_ready, template_claim};
-use crate::state::{Shared, State, provider_id};
+use crate::state::{Shared, State, pool_of, provider_id};
 
 /// How often a pool that has what it should is looked at.
 const SETTLED: Duration = Duration::from_mins(1);
@@ -219,7 +218,7 @@ impl Controller for StaticCapacity {
             }
         } else if let Some(Delta { old: Some(old), new }) = change.of::<NodeClaim>()
             && new.map(standing) != Some(standing(old))
-            && let Some(pool) = old.metadata.labels.as_ref().and_then(|labels| labels.get(NODEPOOL))
+            && let Some(pool) = pool_of(old)
         {
             wakes.wake(Key::cluster(pool));
         }

@@ -32,7 +32,7 @@ pub use outlook::Outlook;
 pub use plan::{
     DisruptionCommand, DisruptionMethod, DisruptionOptions, DisruptionPlan, NodeOutlook, TerminateFirst,
 };
-pub use repair::{RepairKind, RepairNeed, Repairs, UNHEALTHY_TOLERATED_PERCENT};
+pub use repair::{RepairKind, RepairNeed, Repairs, UNHEALTHY_TOLERATED_PERCENT, stops_repairs};
 pub use rollout::{Rollout, RolloutPause, RolloutProgress};
 pub use rotation::Rotation;
 pub use schedule::Schedule;

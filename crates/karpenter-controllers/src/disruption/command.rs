@@ -16,7 +16,7 @@ use crate::metrics::{Labels, Metrics};
 use crate::nodeclaim::{condition, conditions, tighten};
 use crate::patches::difference;
 use crate::provisioning::{node_claim, template_claim};
-use crate::state::{Shared, provider_id};
+use crate::state::{Shared, pool_of, provider_id};
 
 /// How long replacements may take to get ready.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
@@ -73,7 +73,7 @@ impl Command {
         let claims_to_be = planned.chain(from_template);
         let replacements = claims_to_be.map(|claim| Replacement { claim, seen: false }).collect();
         let drifted = plan.reason == DisruptionReason::Drifted;
-        let rollouts = claims.values().filter_map(|claim| pool_of(claim)).filter(|_| drifted);
+        let rollouts = claims.values().filter_map(|claim| pool_of(&**claim)).filter(|_| drifted);
         let rollouts = rollouts.map(str::to_owned).collect();
         Self { plan, claims, replacements, rollouts, started: view.now }
     }
@@ -127,7 +127,7 @@ impl Command {
 
     /// Takes note that it is begun.
     pub(super) fn note_start(&self, metrics: &Metrics) {
-        let pools: BTreeSet<&str> = self.claims.values().filter_map(|claim| pool_of(claim)).collect();
+        let pools: BTreeSet<&str> = self.claims.values().filter_map(|claim| pool_of(&**claim)).collect();
         metrics.command_started(&self.labels(), pools.iter().copied(), self.replacements());
         metrics.weighed("approved", self.plan.scores.iter().map(|(pool, score)| (&**pool, *score)));
         let Some(why) = self.plan.terminate_first else { return };
@@ -290,10 +290,6 @@ pub(super) fn consolidation_type(method: DisruptionMethod) -> &'static str {
         DisruptionMethod::SingleNodeConsolidation => "single",
         DisruptionMethod::Drift | DisruptionMethod::StaticDrift | DisruptionMethod::Repair => "",
     }
-}
-
-fn pool_of(claim: &NodeClaim) -> Option<&str> {
-    claim.metadata.labels.as_ref()?.get(NODEPOOL).map(String::as_str)
 }
 
 fn same(a: &NodeClaim, b: &NodeClaim) -> bool {

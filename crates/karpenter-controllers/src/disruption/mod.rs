@@ -17,7 +17,6 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED, REBOOTING};
-use karpenter_api::labels::NODEPOOL;
 use karpenter_api::options::{FeatureGate, FeatureGates};
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::disruption::{
@@ -30,7 +29,7 @@ use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, 
 use command::{Command, Progress, consolidation_type};
 pub(crate) use plan::{MovePlanner, MoveReply, MoveRequest};
 use repairs::{History, RebootDecision, tolerated_percents};
-pub(crate) use repairs::{not_before, seen};
+pub(crate) use repairs::{not_before, repairs_stopped, seen};
 use rollouts::Rollouts;
 
 use crate::events::{EventType, Events};
@@ -40,7 +39,7 @@ use crate::nodeclaim::{condition, conditions};
 use crate::observed::ObservedPod;
 use crate::patches::difference;
 use crate::provisioning::usable_pools;
-use crate::state::{Shared, provider_id};
+use crate::state::{Shared, pool_of, provider_id};
 use crate::static_capacity::static_pools_of;
 
 /// How often the cluster is looked at while it changes.
@@ -333,8 +332,8 @@ impl Disruption {
         for found in &plan.nodes {
             let Outlook::NotWorthIt { score, .. } = found.outlook else { continue };
             let claim = state.claim_of(&found.node);
-            let pool = claim.and_then(|claim| claim.metadata.labels.as_ref()?.get(NODEPOOL));
-            self.metrics.weighed("rejected", pool.map(|pool| (pool.as_str(), score)).into_iter());
+            let pool = claim.and_then(|claim| pool_of(&**claim));
+            self.metrics.weighed("rejected", pool.map(|pool| (pool, score)).into_iter());
         }
     }
 
@@ -370,9 +369,7 @@ impl Disruption {
                 ("reason", "unhealthy".to_owned()),
                 ("consolidation_type", String::new()),
             ];
-            let pool = claim.metadata.labels.as_ref().and_then(|labels| labels.get(NODEPOOL));
-            let pool = pool.map(String::as_str).into_iter();
-            self.metrics.command_started(&labels, pool, std::iter::empty());
+            self.metrics.command_started(&labels, pool_of(&*claim).into_iter(), std::iter::empty());
             self.metrics.disrupted(command.reason.into(), &claim, &self.state);
             self.metrics.repaired(need, &claim);
             self.reboots.push(RebootDecision::new(claim, need.clone(), &mut self.history, view.now));
@@ -416,11 +413,9 @@ impl Disruption {
             let claim = self.state.lock().claim_of(&found.node).cloned();
             writes.extend(claim.as_ref().and_then(|claim| self.tell(&**claim, reason, &message, view)));
             if let Outlook::RepairsStopped { unhealthy, nodes } = found.outlook {
-                let pool = claim.and_then(|claim| claim.metadata.labels.as_ref()?.get(NODEPOOL).cloned());
-                let pool = pool.and_then(|pool| self.state.lock().pool(&pool).cloned());
-                let message = format!(
-                    "Cannot repair: {unhealthy} of {nodes} nodes are broken, which points to another cause"
-                );
+                let pool = claim.as_ref().and_then(|claim| pool_of(&**claim));
+                let pool = pool.and_then(|pool| self.state.lock().pool(pool).cloned());
+                let message = repairs_stopped(unhealthy, nodes);
                 writes.extend(pool.and_then(|pool| self.tell(&*pool, reason, &message, view)));
             }
         }

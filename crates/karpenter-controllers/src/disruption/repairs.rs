@@ -83,6 +83,11 @@ fn need(due: &RepairDue, claim: &NodeClaim, node: &Node, history: &History, now:
     }
 }
 
+/// What is told where too much is broken for it to be the nodes.
+pub(crate) fn repairs_stopped(unhealthy: u32, nodes: u32) -> String {
+    format!("Cannot repair: {unhealthy} of {nodes} nodes are broken, which points to another cause")
+}
+
 pub(crate) fn seen(node: &Node) -> impl Iterator<Item = ConditionSeen<'_>> {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.map(|found| ConditionSeen {

@@ -8,17 +8,16 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
-use karpenter_api::labels::NODEPOOL;
-use karpenter_core::disruption::{RepairKind, RepairNeed, UNHEALTHY_TOLERATED_PERCENT};
+use karpenter_core::disruption::{RepairKind, RepairNeed, UNHEALTHY_TOLERATED_PERCENT, stops_repairs};
 use karpenter_provider::{RepairDue, RepairPolicies, RepairVerdict};
 use karpenter_runtime::{Caches, Change, Controller, Key, Outcome, View, Wakes, Watches, Write};
 
-use crate::disruption::{not_before, seen};
+use crate::disruption::{not_before, repairs_stopped, seen};
 use crate::events::{EventType, Events};
 use crate::metrics::{Disruption, Metrics};
 use crate::nodeclaim::tighten;
 use crate::patches::difference;
-use crate::state::Shared;
+use crate::state::{Shared, node_of, pool_of};
 
 /// When a node is looked at again that is not repaired because too many are broken.
 const BLOCKED: Duration = Duration::from_mins(5);
@@ -40,13 +39,13 @@ impl LegacyRepair {
     }
 
     /// How many nodes of the node's pool are broken, and how many there are; of the cluster where it has no pool.
-    fn count(&self, node: &Node) -> (usize, usize) {
+    fn count(&self, node: &Node) -> (u32, u32) {
         let state = self.state.lock();
-        let pool =
-            |node: &Node| node.metadata.labels.as_ref().and_then(|labels| labels.get(NODEPOOL)).cloned();
-        let own = pool(node);
-        let peers = || state.nodes().filter(|other| own.is_none() || pool(other) == own);
-        (peers().filter(|other| self.policies.is_unhealthy(seen(other))).count(), peers().count())
+        let own = pool_of(node);
+        let peers = state.nodes().filter(|other| own.is_none() || pool_of(&***other) == own);
+        peers.fold((0, 0), |(unhealthy, nodes), other| {
+            (unhealthy + u32::from(self.policies.is_unhealthy(seen(other))), nodes + 1)
+        })
     }
 
     fn repair(
@@ -57,10 +56,8 @@ impl LegacyRepair {
         view: &View<'_>,
     ) -> Outcome<Infallible> {
         let (unhealthy, nodes) = self.count(node);
-        if unhealthy * 100 > (nodes * UNHEALTHY_TOLERATED_PERCENT as usize).next_multiple_of(100) {
-            let message = format!(
-                "Cannot repair: {unhealthy} of {nodes} nodes are broken, which points to another cause"
-            );
+        if stops_repairs(unhealthy, nodes, UNHEALTHY_TOLERATED_PERCENT) {
+            let message = repairs_stopped(unhealthy, nodes);
             let event = self.events.tell_every(
                 BLOCK_REPEATED,
                 &**node,
@@ -109,8 +106,7 @@ impl Controller for LegacyRepair {
         if let Some(delta) = change.of::<Node>() {
             wakes.wake(Key::of(delta.latest()));
         } else if let Some(delta) = change.of::<NodeClaim>() {
-            let node = delta.latest().status.as_ref().and_then(|status| status.node_name.as_deref());
-            node.into_iter().for_each(|node| wakes.wake(Key::cluster(node)));
+            node_of(delta.latest()).into_iter().for_each(|node| wakes.wake(Key::cluster(node)));
         }
     }
 

@@ -121,8 +121,7 @@ pub(crate) fn postponed(
     let unhealthy = of_pool().filter(|other| options.repairs.unhealthy.contains(&other.name)).count();
     let unhealthy = u32::try_from(unhealthy).unwrap_or(u32::MAX);
     let percent = options.repairs.tolerated_percent.get(pool).copied().unwrap_or(UNHEALTHY_TOLERATED_PERCENT);
-    let tolerated = (u64::from(total) * u64::from(percent)).div_ceil(100);
-    if u64::from(unhealthy) > tolerated {
+    if stops_repairs(unhealthy, total, percent) {
         return Some(Outlook::RepairsStopped { unhealthy, nodes: total });
     }
     // A node that never came up takes nothing from a budget.
@@ -130,6 +129,11 @@ pub(crate) fn postponed(
     let none_left = allowance.is_none_or(|allowance| allowance.remaining() == 0);
     (node.stage == NodeStage::Initialized && none_left)
         .then(|| super::outlook::over_budget(DisruptionReason::Unhealthy, allowance))
+}
+
+/// Whether so much is broken that the nodes can hardly be the cause. What is tolerated is rounded up.
+pub fn stops_repairs(unhealthy: u32, nodes: u32, tolerated_percent: u32) -> bool {
+    u64::from(unhealthy) > (u64::from(nodes) * u64::from(tolerated_percent)).div_ceil(100)
 }
 
 /// The first repair that works. `first` is the number of the first broken node among those the stage knows.
