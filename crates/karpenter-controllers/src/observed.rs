@@ -1,5 +1,7 @@
 //! Pods as the controllers remember them: what the core needs, and what draining needs; nothing else is kept.
 
+mod reading;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,6 +17,8 @@ use karpenter_kube::pod::requests::effective_limits;
 use karpenter_kube::pod::{awaits_scheduler, is_provisionable, pod, refusal};
 use karpenter_quantity::ResourceList;
 use rustc_hash::FxHashSet;
+
+pub(crate) use reading::LeanPod;
 
 /// Annotations of pods that mean something here.
 const KEPT_ANNOTATIONS: &[&str] = &[BUFFER_FAKE_POD, DISRUPTION_COST, DO_NOT_DISRUPT, POD_DELETION_COST];
@@ -134,7 +138,7 @@ impl PodObserver {
     }
 
     /// Reduces a pod to what matters. Whether it refuses disruption at a given moment is asked later, from its annotations.
-    pub(crate) fn observe(&self, object: Pod) -> ObservedPod {
+    pub(crate) fn observe(&self, LeanPod(object): LeanPod) -> ObservedPod {
         let mut interner = self.interner.lock().unwrap_or_else(PoisonError::into_inner);
         let converted = pod(&object, Timestamp::UNIX_EPOCH, &self.rules, &mut interner);
         let spec = object.spec.as_ref();

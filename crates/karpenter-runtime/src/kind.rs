@@ -19,7 +19,7 @@ use crate::cache::Kept;
 
 /// An object type that can be watched and written.
 pub trait Kind: Kept + Clone + Debug {
-    /// Reads an object.
+    /// Reads an object. Who manages which of its fields need not be read.
     ///
     /// # Errors
     ///
@@ -36,7 +36,7 @@ macro_rules! kinds {
     ($($kind:ty),+ $(,)?) => {$(
         impl $crate::Kind for $kind {
             fn read(text: &str) -> ::serde_json::Result<Self> {
-                ::serde_json::from_str(text)
+                ::serde_json::from_str(&$crate::without_managed_fields(text))
             }
 
             fn json(&self) -> ::serde_json::Value {

@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 const KEY: &str = "\"managedFields\":";
 
 /// Returns the text of an object without `managedFields`.
-pub(crate) fn without_managed_fields(text: &str) -> Cow<'_, str> {
+pub fn without_managed_fields(text: &str) -> Cow<'_, str> {
     let Some((before, rest)) = around_managed_fields(text) else { return Cow::Borrowed(text) };
     // What follows is the next field, or the end of the object: then the comma before has nothing to part any more.
     Cow::Owned(match rest.strip_prefix(',') {

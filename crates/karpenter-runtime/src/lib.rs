@@ -34,6 +34,7 @@ pub use key::Key;
 pub use kind::Kind;
 pub use kube::core::Status;
 pub use leadership::{Candidacy, Leadership};
+pub use lean::without_managed_fields;
 pub use runtime::{Handle, Runtime};
 pub use throttle::{Throttle, Throttled};
 pub use write::{Write, WriteKind};

@@ -82,7 +82,7 @@ impl Handling {
             kind: TypeId::of::<V>(),
             name: (K::kind(&()).into_owned(), K::api_version(&()).into_owned()),
             read: Box::new(move |text| {
-                let object = K::read(&without_managed_fields(text))?;
+                let object = K::read(text)?;
                 let (key, version) = (Key::of(&object), object.meta().resource_version.clone());
                 let kept = keep(object);
                 Ok(Read { key, version, observe: Box::new(|caches| caches.of_mut::<V>().observe(kept)) })
@@ -339,7 +339,7 @@ impl Follower {
                 Ok(Heard::News(Box::new(|caches| (read.observe)(caches).into_iter().collect())))
             }
             "DELETED" => {
-                let gone = serde_json::from_str::<Named>(text)?.metadata;
+                let gone = serde_json::from_str::<Named>(&without_managed_fields(text))?.metadata;
                 note(gone.resource_version.clone());
                 let observe_deletion = self.handling.observe_deletion;
                 Ok(Heard::News(Box::new(move |caches| observe_deletion(caches, &gone).into_iter().collect())))
