@@ -64,7 +64,11 @@ impl Karpenter {
         Self {
             provider,
             solver: SolverOptions::default(),
-            batching: BatchSettings { idle: Duration::from_secs(1), longest: Duration::from_secs(10) },
+            batching: BatchSettings {
+                idle: Duration::from_secs(1),
+                idle_in_a_crowd: Duration::from_secs(1),
+                longest: Duration::from_secs(10),
+            },
             computing: Computing::Aside,
             disruption: DisruptionSettings::default(),
             gates: FeatureGates::default(),

@@ -22,6 +22,7 @@ use karpenter_runtime::{Caches, Change, Controller, Key, Outcome, View, Wakes, W
 use tokio::time::Instant;
 
 use crate::launches::Launched;
+use crate::nodeclaim::is_initialized;
 use crate::observed::{ObservedPod, PodObserver};
 use crate::registrations::Registrations;
 use crate::waits::{Waited, Waits};
@@ -163,6 +164,13 @@ impl State {
     /// Where a waiting pod was planned to go.
     pub(crate) fn planned(&self, pod: &str) -> Option<&Arc<str>> {
         self.planned.get(pod)
+    }
+
+    /// Whether a waiting pod has a place while nodes are on their way. Which of them it will go to is for its scheduler to say.
+    pub(crate) fn is_awaited(&self, pod: &str) -> bool {
+        let on_its_way =
+            |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_none() && !is_initialized(claim);
+        self.planned.contains_key(pod) && self.claims.values().any(|claim| on_its_way(claim))
     }
 
     /// Nodes that waiting pods were planned to go to.

@@ -25,8 +25,11 @@ pub use objects::{Pools, install};
 pub use simulation::{Simulation, Summary, simulate};
 
 /// Pods are collected for a moment only: planning is quick, and what comes later joins the nodes that are on their way.
-const BATCHING: BatchSettings =
-    BatchSettings { idle: Duration::from_millis(200), longest: Duration::from_secs(2) };
+const BATCHING: BatchSettings = BatchSettings {
+    idle: Duration::from_millis(200),
+    idle_in_a_crowd: Duration::from_millis(500),
+    longest: Duration::from_secs(2),
+};
 
 /// What a cluster is made of besides its API.
 pub struct Cluster {

@@ -28,8 +28,11 @@ pub(crate) use arguments::{ControllerArguments, with_two_dashes};
 use crate::apiserver::asked_to_stop;
 
 /// What a batch waits when nobody chose: planning is quick, and pods that come later join nodes that are on their way.
-const QUICK: BatchSettings =
-    BatchSettings { idle: Duration::from_millis(250), longest: Duration::from_secs(10) };
+const QUICK: BatchSettings = BatchSettings {
+    idle: Duration::from_millis(250),
+    idle_in_a_crowd: Duration::from_secs(1),
+    longest: Duration::from_secs(10),
+};
 /// How long to wait before machines that were on their way are looked for again.
 const RESUME_AGAIN: Duration = Duration::from_secs(5);
 
@@ -176,10 +179,8 @@ fn batching(settings: &Settings) -> BatchSettings {
         return QUICK;
     }
     let duration = |chosen| Duration::try_from(chosen).unwrap_or_default();
-    BatchSettings {
-        idle: duration(settings.options.batch_idle_duration),
-        longest: duration(settings.options.batch_max_duration),
-    }
+    let idle = duration(settings.options.batch_idle_duration);
+    BatchSettings { idle, idle_in_a_crowd: idle, longest: duration(settings.options.batch_max_duration) }
 }
 
 fn candidacy(options: &Options, own_namespace: String, environment: &dyn Environment) -> Candidacy {

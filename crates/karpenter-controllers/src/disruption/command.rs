@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED};
+use karpenter_api::condition::nodeclaim::DISRUPTION_REASON;
 use karpenter_api::labels::NODEPOOL;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod, DisruptionReason, TerminateFirst};
@@ -13,7 +13,7 @@ use karpenter_runtime::{Key, View, Write};
 
 use crate::fence::fenced;
 use crate::metrics::{Labels, Metrics};
-use crate::nodeclaim::{condition, conditions, tighten};
+use crate::nodeclaim::{conditions, is_initialized, tighten};
 use crate::patches::difference;
 use crate::provisioning::{node_claim, template_claim};
 use crate::state::{Shared, pool_of, provider_id};
@@ -228,7 +228,7 @@ impl Command {
             match view.caches.of::<NodeClaim>().get(&Key::of(&new.claim)) {
                 Some(claim) => {
                     new.seen = true;
-                    all &= condition(claim, INITIALIZED).is_some_and(|found| found.status == "True");
+                    all &= is_initialized(claim);
                 }
                 None if new.seen => {
                     let name = new.claim.metadata.name.as_deref().unwrap_or_default();

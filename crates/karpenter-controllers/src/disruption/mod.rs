@@ -1,6 +1,6 @@
 //! Voluntary disruption: has the core find nodes that can go, looks twice, and carries the moves out.
 //!
-//! A move is chosen, looked at again after a while (drift excepted, which nothing can make unnecessary), and started: its nodes are
+//! A move is found, found again after a while (drift and repair excepted, which nothing makes unnecessary), and started: its nodes are
 //! fenced, replacements are created, and when those are ready the old claims are deleted. If something goes wrong on
 //! the way the fences come down again. What is under way is known to this process only; fences nobody knows of are taken down, so
 //! a restart leaves at worst a replacement too many, which is found and consolidated like any other node.
@@ -9,6 +9,7 @@ mod command;
 mod plan;
 mod repairs;
 mod rollouts;
+mod sightings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED, REBOOTING};
+use karpenter_api::condition::nodeclaim::{CONSOLIDATABLE, DISRUPTION_REASON, INITIALIZED, REBOOTING};
 use karpenter_api::options::{FeatureGate, FeatureGates};
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::disruption::{
@@ -31,6 +32,7 @@ pub(crate) use plan::{MovePlanner, MoveReply, MoveRequest};
 use repairs::{History, RebootDecision, tolerated_percents};
 pub(crate) use repairs::{not_before, repairs_stopped, seen};
 use rollouts::Rollouts;
+use sightings::{Sightings, Verdict};
 
 use crate::events::{EventType, Events};
 use crate::fence::unfenced;
@@ -45,9 +47,9 @@ use crate::static_capacity::static_pools_of;
 /// How often the cluster is looked at while it changes.
 const POLL: Duration = Duration::from_secs(10);
 /// How often it is looked at although nothing changed: prices do.
-const LOOK_ANYWAY: SignedDuration = SignedDuration::from_mins(5);
-/// How long a move must stay good before it is made.
-const SECOND_LOOK: SignedDuration = SignedDuration::from_secs(15);
+const LOOK_ANYWAY: Duration = Duration::from_mins(5);
+/// Nodes that become consolidatable within this time are looked at together.
+const GATHER: Duration = Duration::from_secs(1);
 /// A node this young is waited for by the pods it was made for.
 const SETTLING: SignedDuration = SignedDuration::from_secs(20);
 /// How often a command under way is looked at.
@@ -94,14 +96,15 @@ pub(crate) struct Disruption {
     /// Restarts that are not written down yet.
     reboots: Vec<RebootDecision>,
     reply: Option<MoveReply>,
-    /// A move that was found, and when.
-    chosen: Option<(DisruptionCommand, Timestamp)>,
+    sightings: Sightings,
     commands: Vec<Command>,
     /// The state that was last looked at, and when to look again although nothing changed.
     looked: Option<(u64, Timestamp)>,
     next_look: Option<Timestamp>,
     /// When the next broken node is no longer tolerated.
     repair_due: Option<Timestamp>,
+    /// When the pods of the next young node are no longer waited for.
+    settled: Option<Timestamp>,
     rollouts: Rollouts,
     /// Nodes whose price was not known at the last look.
     unpriced: BTreeSet<Arc<str>>,
@@ -128,11 +131,12 @@ impl Disruption {
             history: History::default(),
             reboots: Vec::new(),
             reply: None,
-            chosen: None,
+            sightings: Sightings::default(),
             commands: Vec::new(),
             looked: None,
             next_look: None,
             repair_due: None,
+            settled: None,
             rollouts: Rollouts::default(),
             unpriced: BTreeSet::new(),
             events: Events::default(),
@@ -207,17 +211,6 @@ impl Disruption {
         writes
     }
 
-    /// Whether it is worth looking again.
-    fn is_due(&self, now: Timestamp) -> bool {
-        let version = self.state.lock().version();
-        let changed = self.looked.is_none_or(|(seen, _)| seen != version);
-        let waited = |at: Timestamp| now.duration_since(at) >= LOOK_ANYWAY;
-        self.chosen.is_some()
-            || changed
-            || self.looked.is_some_and(|(_, at)| waited(at))
-            || self.next_look.is_some_and(|at| now >= at)
-    }
-
     fn request(&mut self, view: &View<'_>) -> MoveRequest {
         let mut state = self.state.lock();
         self.looked = Some((state.version(), view.now));
@@ -233,8 +226,9 @@ impl Disruption {
         }
         let known = snapshot.node_pools.iter().chain(static_pools.iter().map(|own| &own.pool));
         let rollouts = self.rollouts.allowed(known, &pools, &snapshot.nodes, view.now);
-        let mut nominated: BTreeSet<Arc<str>> =
-            state.claims().filter_map(|claim| settling(claim, view.now)).collect();
+        let settling: Vec<_> = state.claims().filter_map(|claim| settling(claim, view.now)).collect();
+        self.settled = settling.iter().map(|(_, until)| *until).min();
+        let mut nominated: BTreeSet<Arc<str>> = settling.into_iter().map(|(node, _)| node).collect();
         nominated.extend(state.nominated());
         let (mut repairs, due) = match &self.policies {
             Some(policies) => repairs::repairs(policies, &state, &self.history, view.now),
@@ -265,7 +259,7 @@ impl Disruption {
         }
     }
 
-    /// Looks at a plan: starts the move that was chosen before if it is still good, else chooses one.
+    /// Looks at a plan: makes the first move it names, unless that must prove good first.
     fn consider(&mut self, reply: MoveReply, view: &View<'_>) -> Outcome<MoveRequest> {
         let MoveReply { plan, pools, left_out, costs } = reply;
         self.count(&plan, costs);
@@ -274,44 +268,61 @@ impl Disruption {
         }
         let told = self.tell_outlooks(&plan.nodes, view);
         let opening = plan.nodes.iter().filter_map(|node| opens(&node.outlook, view.now)).min();
-        self.next_look = opening.into_iter().chain(self.repair_due).min();
+        let opening = opening.into_iter().chain(self.repair_due).chain(self.settled).min();
+        self.next_look = opening.map(|at| at.max(view.now + POLL));
         let mut commands = plan.commands;
         commands.retain(|command| !self.overlaps(command) && self.may_launch(command, &pools, view.now));
-        if let Some((chosen, since)) = self.chosen.take() {
-            match commands.iter().find_map(|found| confirmed(&chosen, found)) {
-                Some(command) if view.now.duration_since(since) >= SECOND_LOOK => {
-                    self.begin_command(command, &pools, view);
-                    return Outcome::after(Duration::ZERO).then_all(told);
-                }
-                Some(_) => {
-                    let wait = SECOND_LOOK - view.now.duration_since(since);
-                    self.chosen = Some((chosen, since));
-                    return Outcome::after(Duration::try_from(wait).unwrap_or(POLL)).then_all(told);
-                }
-                None => self.metrics.validation_failed(consolidation_type(chosen.method)),
-            }
+        for method in self.sightings.note(&commands, view.now) {
+            self.metrics.validation_failed(consolidation_type(method));
         }
         let mut commands = commands.into_iter();
         let Some(first) = commands.next() else {
             return Outcome::after(POLL).then_all(told);
         };
-        if let Some(need) = first.repair.as_ref().filter(|need| need.kind == RepairKind::Reboot) {
-            self.begin_reboot(&first, need, view);
-            return Outcome::after(Duration::ZERO).then_all(told);
-        }
-        if first.method == DisruptionMethod::StaticDrift {
-            let rest = commands.filter(|command| command.method == DisruptionMethod::StaticDrift);
-            for command in std::iter::once(first).chain(rest) {
-                self.begin_command(command, &pools, view);
+        match self.sightings.judge(first, |node| self.quiet_since(node), view.now) {
+            Verdict::Wait(until) => {
+                self.next_look = self.next_look.into_iter().chain([until]).min();
+                return Outcome::after(POLL.min(self.wait(view.now))).then_all(told);
             }
-            return Outcome::after(Duration::ZERO).then_all(told);
+            Verdict::Make(first) => {
+                // Static drift goes together.
+                let rest = commands.filter(|next| {
+                    first.method == DisruptionMethod::StaticDrift && next.method == first.method
+                });
+                let rest: Vec<_> = rest.collect();
+                for command in std::iter::once(first).chain(rest) {
+                    self.make(command, &pools, view);
+                }
+            }
         }
-        if matches!(first.method, DisruptionMethod::Drift | DisruptionMethod::Repair) {
-            self.begin_command(first, &pools, view);
-            return Outcome::after(Duration::ZERO).then_all(told);
+        // Without the nodes that go, more may be found.
+        self.looked = None;
+        Outcome::after(Duration::ZERO).then_all(told)
+    }
+
+    fn make(&mut self, command: DisruptionCommand, pools: &[Arc<NodePool>], view: &View<'_>) {
+        self.sightings.forget(&command);
+        match command.repair.as_ref().filter(|need| need.kind == RepairKind::Reboot) {
+            Some(need) => self.begin_reboot(&command, need, view),
+            None => self.begin_command(command, pools, view),
         }
-        self.chosen = Some((first, view.now));
-        Outcome::after(Duration::try_from(SECOND_LOOK).unwrap_or(POLL)).then_all(told)
+    }
+
+    /// Since when no pod came to a node or left it, as far as that is written down.
+    fn quiet_since(&self, node: &str) -> Option<Timestamp> {
+        let state = self.state.lock();
+        let claim = state.claim_of(node)?;
+        let event = claim.status.as_ref()?.last_pod_event_time.as_ref().map(|time| time.0);
+        event.or_else(|| condition(claim, INITIALIZED).map(|ready| ready.last_transition_time.0))
+    }
+
+    /// How long until the next look is due.
+    fn wait(&self, now: Timestamp) -> Duration {
+        let Some((seen, at)) = self.looked else { return Duration::ZERO };
+        let changed = seen != self.state.lock().version();
+        let usual = at + if changed { POLL } else { LOOK_ANYWAY };
+        let due = self.next_look.map_or(usual, |early| early.min(usual));
+        Duration::try_from(due.duration_since(now)).unwrap_or_default()
     }
 
     /// Takes note of what a look found, and of what nodes cost.
@@ -455,8 +466,11 @@ impl Controller for Disruption {
 
     fn wake(&mut self, change: &Change, _: &Caches, wakes: &mut Wakes) {
         // Commands wait for claims; everything else is looked at from time to time.
-        if change.of::<NodeClaim>().is_some() && !self.commands.is_empty() {
+        let Some(claim) = change.of::<NodeClaim>() else { return };
+        if !self.commands.is_empty() {
             wakes.wake(Key::everything());
+        } else if !claim.old.is_some_and(is_consolidatable) && claim.new.is_some_and(is_consolidatable) {
+            wakes.wake_after(Key::everything(), GATHER);
         }
     }
 
@@ -470,18 +484,9 @@ impl Controller for Disruption {
             return Outcome::after(Duration::ZERO).then_all(writes);
         }
         let again = if self.commands.is_empty() { POLL } else { WATCH_COMMAND };
-        if let Some((_, since)) = &self.chosen {
-            let wait = SECOND_LOOK - view.now.duration_since(*since);
-            if let Some(wait) = Duration::try_from(wait).ok().filter(|wait| !wait.is_zero()) {
-                return Outcome::after(wait.min(again));
-            }
-        }
-        let paused = self.looked.is_some_and(|(_, at)| {
-            self.chosen.is_none()
-                && Duration::try_from(view.now.duration_since(at)).is_ok_and(|past| past < POLL)
-        });
-        if paused || !self.is_due(view.now) {
-            return Outcome::after(again);
+        let wait = self.wait(view.now);
+        if !wait.is_zero() {
+            return Outcome::after(again.min(wait));
         }
         Outcome::after(again).then(Effect::Request(self.request(view)))
     }
@@ -491,26 +496,16 @@ impl Controller for Disruption {
     }
 }
 
-/// The node of a claim, if its pods are still on their way.
-fn settling(claim: &NodeClaim, now: Timestamp) -> Option<Arc<str>> {
+/// The node of a claim whose pods are still on their way, and until when they are waited for.
+fn settling(claim: &NodeClaim, now: Timestamp) -> Option<(Arc<str>, Timestamp)> {
     let ready = condition(claim, INITIALIZED).filter(|found| found.status == "True")?;
-    let young = now.duration_since(ready.last_transition_time.0) < SETTLING;
+    let until = ready.last_transition_time.0 + SETTLING;
     let node = claim.status.as_ref()?.node_name.as_deref()?;
-    young.then(|| Arc::from(node))
+    (now < until).then(|| (Arc::from(node), until))
 }
 
-/// The move that was chosen, if it is still good: as it is found now. Of empty nodes those that still are may go alone.
-fn confirmed(chosen: &DisruptionCommand, found: &DisruptionCommand) -> Option<DisruptionCommand> {
-    if chosen.method != found.method {
-        return None;
-    }
-    if chosen.method == DisruptionMethod::Emptiness {
-        let mut rest = found.clone();
-        rest.candidates.retain(|node| chosen.candidates.contains(node));
-        return (!rest.candidates.is_empty()).then_some(rest);
-    }
-    let same = chosen.candidates == found.candidates && chosen.replacements.len() == found.replacements.len();
-    same.then(|| found.clone())
+fn is_consolidatable(claim: &NodeClaim) -> bool {
+    condition(claim, CONSOLIDATABLE).is_some_and(|found| found.status == "True")
 }
 
 /// When an outlook changes by itself.

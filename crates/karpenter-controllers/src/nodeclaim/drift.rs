@@ -165,7 +165,7 @@ mod tests {
             requirements.add("example.com/reservation".into(), &ValueSet::only([id]));
         }
         Offering {
-            requirements,
+            requirements: requirements.into(),
             price: 1.0,
             available: false,
             reservation: reservation.map(|id| Reservation { id: id.into(), remaining: 0 }),

@@ -13,7 +13,7 @@ use karpenter_provider::{CatalogError, InstanceTypes, Provider, ProviderError};
 use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches};
 use tokio::time::Instant;
 
-use super::{condition, conditions, drift, is_true, uid};
+use super::{asks_otherwise, condition, conditions, drift, is_true, uid};
 use crate::metrics::{self, Call, Metrics};
 use crate::node_class::NodeClasses;
 use crate::patches::difference;
@@ -108,7 +108,7 @@ impl Controller for DriftDetection {
                 self.heard.remove(delta.old.map(uid).unwrap_or_default());
             }
             wakes.wake(change.key().clone());
-        } else if change.of::<NodePool>().is_some() {
+        } else if change.of::<NodePool>().as_ref().is_some_and(asks_otherwise) {
             let state = self.state.lock();
             state.claims_of_pool(change.key().name()).for_each(|claim| wakes.wake(Key::of(&**claim)));
         }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use karpenter_api::condition::nodeclaim::{DEPENDENTS, LAUNCHED, REGISTERED};
+use karpenter_api::condition::nodeclaim::{DEPENDENTS, INITIALIZED, LAUNCHED, REGISTERED};
 use karpenter_api::{NodeClaim, NodePool, labels};
 use karpenter_provider::{LaunchError, NodeClassKind, Termination};
 use karpenter_runtime::{
@@ -270,7 +270,7 @@ impl Controller for Lifecycle {
             }
         } else if let Some(Delta { old: Some(old), new: Some(new) }) = change.of::<ObservedPod>() {
             self.see_pod(old, new, wakes);
-        } else if change.of::<NodePool>().is_some() {
+        } else if change.of::<NodePool>().as_ref().is_some_and(asks_otherwise) {
             let state = self.state.lock();
             state.claims_of_pool(change.key().name()).for_each(|claim| wakes.wake(Key::of(&**claim)));
         }
@@ -309,6 +309,12 @@ impl Controller for Lifecycle {
     }
 }
 
+/// Whether a pool asks something else of its claims than before. What it says of itself in its status is nothing to them.
+fn asks_otherwise(delta: &Delta<'_, NodePool>) -> bool {
+    let asked = |pool: &NodePool| (pool.metadata.generation, pool.metadata.annotations.clone());
+    delta.old.map(asked) != delta.new.map(asked)
+}
+
 fn add_finalizer(claim: &mut NodeClaim) -> bool {
     let finalizers = claim.metadata.finalizers.get_or_insert_default();
     if finalizers.iter().any(|found| found == FINALIZER) {
@@ -336,6 +342,11 @@ pub(crate) fn conditions(claim: &mut NodeClaim, now: jiff::Timestamp) -> Conditi
     let generation = claim.metadata.generation;
     let list = claim.status.get_or_insert_default().conditions.get_or_insert_default();
     Conditions::new(list, DEPENDENTS, generation, now)
+}
+
+/// Whether the claim's node is ready for pods.
+pub(crate) fn is_initialized(claim: &NodeClaim) -> bool {
+    condition(claim, INITIALIZED).is_some_and(is_true)
 }
 
 /// Whether the claim's node has joined the cluster.

@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The two bounds of a batch.
+/// So many pods at once are a crowd.
+const CROWD: u32 = 20;
+
+/// The bounds of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchSettings {
     /// Plan once nothing has come for this long.
     pub idle: Duration,
+    /// The same for a crowd: whoever makes so many pods may stop for breath, and a plan for all of them is better than two for parts.
+    pub idle_in_a_crowd: Duration,
     /// Plan at the latest this long after the first.
     pub longest: Duration,
 }
@@ -21,6 +26,8 @@ pub(crate) struct Batch {
     opened: bool,
     /// Something came, and that has not been timed yet.
     stirred: bool,
+    /// How much came since the last plan.
+    came: u32,
     /// When what had no place is to be looked at again, whatever comes.
     again: Option<Timestamp>,
     first: Option<Timestamp>,
@@ -41,12 +48,13 @@ pub(crate) enum Wait {
 impl Batch {
     /// An open batch: the first plan looks at whatever is there.
     pub(crate) fn new(settings: BatchSettings) -> Self {
-        Self { settings, opened: true, stirred: true, again: None, first: None, last: None }
+        Self { settings, opened: true, stirred: true, came: 0, again: None, first: None, last: None }
     }
 
     /// Something came that more may follow.
     pub(crate) fn stir(&mut self) {
         self.stirred = true;
+        self.came = self.came.saturating_add(1);
     }
 
     /// A plan is wanted; nothing new came that it should wait for.
@@ -56,7 +64,8 @@ impl Batch {
 
     /// A plan is wanted, but not before `wait` is over.
     pub(crate) fn open_after(&mut self, now: Timestamp, wait: Duration) {
-        self.again = Some(until(now, wait));
+        let again = until(now, wait);
+        self.again = Some(self.again.map_or(again, |sooner| sooner.min(again)));
     }
 
     /// How long to wait from `now` before planning.
@@ -71,7 +80,9 @@ impl Batch {
         let Some(first) = self.first else {
             return self.again.map_or(Wait::Idly, |again| wait_until(now, again));
         };
-        let quiet = self.last.map_or(now, |last| until(last, self.settings.idle));
+        let settings = &self.settings;
+        let idle = if self.came < CROWD { settings.idle } else { settings.idle_in_a_crowd };
+        let quiet = self.last.map_or(now, |last| until(last, idle));
         let end = quiet.min(until(first, self.settings.longest));
         wait_until(now, end)
     }
@@ -85,6 +96,7 @@ impl Batch {
     pub(crate) fn close(&mut self) {
         self.first = None;
         self.again = None;
+        self.came = 0;
     }
 }
 
@@ -114,10 +126,26 @@ mod tests {
         Wait::For(Duration::from_millis(wait))
     }
 
+    /// A second of quiet ends a batch, three seconds end it anyway.
+    fn settings() -> BatchSettings {
+        let idle = Duration::from_secs(1);
+        BatchSettings { idle, idle_in_a_crowd: 2 * idle, longest: 3 * idle }
+    }
+
+    #[test]
+    fn a_crowd_is_given_more_time() {
+        let mut batch = Batch::new(settings());
+        (0..CROWD).for_each(|_| batch.stir());
+        assert_eq!(batch.wait(at(0)), millis(2000));
+        assert_eq!(batch.wait(at(2000)), Wait::NoLonger);
+        batch.close();
+        batch.stir();
+        assert_eq!(batch.wait(at(3000)), millis(1000), "one more is no crowd");
+    }
+
     #[test]
     fn a_batch_closes_when_it_is_quiet_or_old() {
-        let settings = BatchSettings { idle: Duration::from_secs(1), longest: Duration::from_secs(3) };
-        let mut batch = Batch::new(settings);
+        let mut batch = Batch::new(settings());
         assert_eq!(batch.wait(at(0)), millis(1000));
         assert_eq!(batch.wait(at(1000)), Wait::NoLonger, "nothing came for a second");
         batch.close();
@@ -132,8 +160,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_is_wanted_waits_only_for_what_came_lately() {
-        let settings = BatchSettings { idle: Duration::from_secs(1), longest: Duration::from_secs(3) };
-        let mut batch = Batch::new(settings);
+        let mut batch = Batch::new(settings());
         assert_eq!(batch.wait(at(0)), millis(1000));
         batch.open();
         assert_eq!(batch.wait(at(600)), millis(400), "wanting a plan does not put it off");

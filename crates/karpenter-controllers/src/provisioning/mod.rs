@@ -26,6 +26,7 @@ pub(crate) use plan::{PlanReply, PlanRequest, Planner, catalog};
 
 use crate::events::{EventType, Events};
 use crate::metrics::Metrics;
+use crate::nodeclaim::is_initialized;
 use crate::observed::ObservedPod;
 use crate::state::Shared;
 
@@ -33,6 +34,8 @@ use crate::state::Shared;
 const LAUNCHES_AWAITED: Duration = Duration::from_secs(10);
 /// How often a plan is tried again while pods have no place.
 const AGAIN: Duration = Duration::from_secs(10);
+/// How soon after a node has become ready its pods should be on it; those that are not may need another.
+const ARRIVAL: Duration = Duration::from_secs(20);
 /// For how long a pod is not told again why it has no place.
 const FAILURE_REPEATED: Duration = Duration::from_mins(5);
 /// Pods told per plan where they will go; a thousand events help nobody.
@@ -44,6 +47,8 @@ pub(crate) struct Provisioner {
     rules: LabelRules,
     options: karpenter_core::SolverOptions,
     batch: Batch,
+    /// Whether a node has become ready since the last look.
+    arrivals: bool,
     reply: Option<PlanReply>,
     events: Events,
     metrics: Metrics,
@@ -63,6 +68,7 @@ impl Provisioner {
             rules,
             options,
             batch: Batch::new(batching),
+            arrivals: false,
             reply: None,
             events: Events::default(),
             metrics,
@@ -242,13 +248,14 @@ impl Provisioner {
             return self.note_pod(delta.old, delta.new);
         }
         let left = if let Some(delta) = change.of::<NodeClaim>() {
+            self.arrivals |= delta.new.is_some_and(is_initialized) && !delta.old.is_some_and(is_initialized);
             let leaving = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
             delta.new.is_none_or(leaving) && !delta.old.is_some_and(leaving)
         } else if let Some(delta) = change.of::<Node>() {
             let leaving = |node: &Node| node.metadata.deletion_timestamp.is_some();
             delta.new.is_none_or(leaving) && !delta.old.is_some_and(leaving)
         } else {
-            change.of::<NodePool>().is_some()
+            change.of::<NodePool>().is_some_and(|delta| offer(delta.old) != offer(delta.new))
         };
         if left {
             self.batch.stir();
@@ -257,7 +264,8 @@ impl Provisioner {
         left || change.of::<NodeClaim>().is_some()
     }
 
-    /// Pods that begin to wait are followed by more; one that its scheduler gave up on was among them before.
+    /// Pods that begin to wait are followed by more; one that its scheduler gave up on was among them before, and if nodes are on
+    /// their way for them there is nothing to plan.
     fn note_pod(&mut self, old: Option<&ObservedPod>, new: Option<&ObservedPod>) -> bool {
         let waits = |pod: &ObservedPod| pod.provisionable || pod.awaits_scheduler;
         let provisionable = |pod: &ObservedPod| pod.provisionable;
@@ -268,10 +276,11 @@ impl Provisioner {
             self.batch.stir();
         }
         let gave_up = new.is_some_and(provisionable) && !old.is_some_and(provisionable);
-        if gave_up {
+        let unplanned = gave_up && !new.is_some_and(|pod| self.state.lock().is_awaited(pod.uid()));
+        if unplanned {
             self.batch.open();
         }
-        gave_up
+        unplanned
     }
 }
 
@@ -303,6 +312,9 @@ impl Controller for Provisioner {
     fn reconcile(&mut self, _: &Key, view: &View<'_>) -> Outcome<PlanRequest> {
         if let Some(reply) = self.reply.take() {
             return self.carry_out(reply, view);
+        }
+        if std::mem::take(&mut self.arrivals) {
+            self.batch.open_after(view.now, ARRIVAL);
         }
         match self.batch.wait(view.now) {
             Wait::Idly => return Outcome::done(),
@@ -350,6 +362,11 @@ pub(crate) fn usable_pools(
 
 fn has_leaving_pods(snapshot: &ClusterSnapshot) -> bool {
     snapshot.nodes.iter().any(|node| node.deleting && node.pods.iter().any(|pod| pod.is_reschedulable()))
+}
+
+/// What a pool means for plans. What it says of itself in its status does not, but whether it is ready.
+fn offer(pool: Option<&NodePool>) -> Option<(Option<i64>, bool)> {
+    pool.map(|pool| (pool.metadata.generation, is_ready(pool)))
 }
 
 /// Whether nodes of the pool can be launched.

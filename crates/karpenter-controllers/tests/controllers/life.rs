@@ -84,6 +84,34 @@ async fn a_deleted_claim_drains_its_node_and_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_whose_place_is_taken_gets_another() {
+    let world = World::new().await;
+    let _running = world.start();
+    world.create_pending_pod("a", "500m").await;
+    pass(30).await;
+    let node = world.list_nodes().await[0].metadata.name.clone().unwrap();
+    world.make_ready(&node).await;
+    world.create_bound_pod("thief", "500m", &node).await;
+    pass(30).await;
+    assert_eq!(world.list_claims().await.len(), 2, "nobody says anything more of the pod that waits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_node_is_on_its_way_is_not_planned_again_when_its_scheduler_gives_up() {
+    let world = World::new().await;
+    let _running = world.start();
+    pass(5).await;
+    let plans = || world.scraped("karpenter_scheduler_scheduling_duration_seconds_count", &["provisioner"]);
+    world.create_new_pod("second", "500m").await;
+    world.create_pending_pod("first", "500m").await;
+    pass(5).await;
+    assert_eq!((plans(), world.list_claims().await.len()), (1, 1), "both go to one node");
+    world.give_up_on("second").await;
+    pass(5).await;
+    assert_eq!(plans(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_claim_whose_node_never_joins_is_given_up_and_replaced() {
     let world = World::new().await;
     world.set_boot_time("24h").await;
@@ -115,7 +143,8 @@ async fn an_impossible_pod_is_told_why() {
 async fn a_quiet_node_may_be_consolidated_until_a_pod_comes_or_goes() {
     let world = World::new().await;
     let _running = world.start();
-    world.set_disruption("general", json!({"consolidateAfter": "5m"})).await;
+    let nobody_goes = json!({"consolidateAfter": "5m", "budgets": [{"nodes": "0"}]});
+    world.set_disruption("general", nobody_goes).await;
     world.create_pending_pod("a", "500m").await;
     pass(30).await;
     let node = world.list_nodes().await[0].metadata.name.clone().unwrap();

@@ -182,12 +182,22 @@ impl World {
 
     /// A pod that the scheduler has given up on.
     pub(crate) async fn create_pending_pod(&self, name: &str, cpu: &str) {
+        self.create_new_pod(name, cpu).await;
+        self.give_up_on(name).await;
+    }
+
+    /// A pod its scheduler has yet to look at.
+    pub(crate) async fn create_new_pod(&self, name: &str, cpu: &str) {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": name},
             "spec": {"containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}]},
         }))
         .unwrap();
         self.pods().create(&PostParams::default(), &pod).await.unwrap();
+    }
+
+    /// What the scheduler says of a pod it finds no node for.
+    pub(crate) async fn give_up_on(&self, name: &str) {
         let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
         let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
         self.pods().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
