@@ -31,8 +31,9 @@ pub const RESERVED: &str = "reserved";
 /// One way to buy an instance type.
 #[derive(Clone, Debug)]
 pub struct Offering {
-    /// Zone, capacity type, and what else distinguishes it.
-    pub requirements: RequirementSet,
+    /// Zone, capacity type, and what else distinguishes it. Thousands of offerings have a handful of these: what is the same is best
+    /// shared, because it is compiled once then.
+    pub requirements: Arc<RequirementSet>,
     /// Price per hour.
     pub price: f64,
     /// Whether it is believed to be in stock.

@@ -74,6 +74,10 @@ pub fn plan_disruption_step_by_step(
         return switched_off(snapshot);
     }
     let found = Candidates::new(snapshot, catalog, options, now);
+    if found.all.is_empty() && found.broken.is_empty() && found.static_drifted.is_empty() {
+        options.methods.iter().for_each(|method| done(*method));
+        return nobody_goes(&found, options);
+    }
     // A pod that would wait for reserved capacity takes what there is: nobody is left without a place for it.
     let solver = SolverOptions {
         reserved: options.solver.reserved.map(|_| ReservedPolicy::Fallback),
@@ -101,10 +105,22 @@ pub fn plan_disruption_step_by_step(
     }
     outlooks.extend(found.unrepaired.clone());
     mark_planned(&commands, &mut outlooks);
+    DisruptionPlan { commands, pods: stage.pods().to_vec(), ..described(&found, options, outlooks) }
+}
+
+/// Without a candidate there is nothing to try, and nothing need be compiled for that.
+fn nobody_goes(found: &Candidates<'_>, options: &DisruptionOptions) -> DisruptionPlan {
+    let mut outlooks = found.outlooks.clone();
+    outlooks.extend(found.unrepaired.clone());
+    described(found, options, outlooks)
+}
+
+/// What is to be said of nodes and candidates.
+fn described(found: &Candidates<'_>, options: &DisruptionOptions, outlooks: Outlooks) -> DisruptionPlan {
     let nodes = outlooks.into_iter().map(|(node, outlook)| NodeOutlook { node, outlook }).collect();
-    let eligible = options.methods.iter().map(|method| method.reason()).collect::<BTreeSet<_>>();
-    let eligible = eligible.into_iter().map(|reason| (reason, found.eligible(reason))).collect();
-    DisruptionPlan { commands, nodes, pods: stage.pods().to_vec(), eligible }
+    let reasons = options.methods.iter().map(|method| method.reason()).collect::<BTreeSet<_>>();
+    let eligible = reasons.into_iter().map(|reason| (reason, found.eligible(reason))).collect();
+    DisruptionPlan { nodes, eligible, ..DisruptionPlan::default() }
 }
 
 /// Nothing is disrupted, and every node says why.

@@ -42,7 +42,7 @@ pub(crate) fn instance_type(count: i64, price: f64) -> Arc<InstanceType> {
         name,
         requirements,
         offerings: vec![Offering {
-            requirements: place,
+            requirements: place.into(),
             price,
             available: true,
             reservation: None,

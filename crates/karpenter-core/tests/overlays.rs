@@ -46,7 +46,7 @@ fn offering(zone: &str, capacity_type: &str, price: f64) -> Offering {
     requirements.add(ZONE.into(), &ValueSet::only([zone]));
     requirements.add(CAPACITY_TYPE.into(), &ValueSet::only([capacity_type]));
     Offering {
-        requirements,
+        requirements: requirements.into(),
         price,
         available: true,
         reservation: None,

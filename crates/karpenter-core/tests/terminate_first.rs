@@ -22,7 +22,7 @@ fn reserved_type(available: bool, remaining: u32) -> Arc<InstanceType> {
     known.requirements = place.clone();
     known.requirements.add(INSTANCE_TYPE.into(), &ValueSet::only([known.name.clone()]));
     let offering = &mut known.offerings[0];
-    offering.requirements = place;
+    offering.requirements = place.into();
     offering.available = available;
     offering.reservation = Some(Reservation { id: "r".into(), remaining });
     Arc::new(known)

@@ -22,12 +22,13 @@ const PODS_MOST: i64 = 1024;
 
 /// Returns the 144 generated instance types.
 pub fn generated() -> Vec<InstanceType> {
+    let places = places();
     let mut types = Vec::new();
     for cpu in CPUS {
         for shape in SHAPES {
             for system in SYSTEMS {
                 for architecture in ARCHITECTURES {
-                    types.push(generate(cpu, shape, system, architecture));
+                    types.push(generate(cpu, shape, (system, architecture), &places));
                 }
             }
         }
@@ -35,7 +36,28 @@ pub fn generated() -> Vec<InstanceType> {
     types
 }
 
-fn generate(cpu: i64, (factor, letter): (i64, char), system: &str, architecture: &str) -> InstanceType {
+/// A zone and capacity type that every instance type is offered in, and what it costs there of the list price.
+type Place = (Arc<RequirementSet>, f64);
+
+fn places() -> Vec<Place> {
+    let of = |zone, capacity_type| {
+        let mut requirements = RequirementSet::default();
+        requirements.add(ZONE.into(), &ValueSet::only([zone]));
+        requirements.add(CAPACITY_TYPE.into(), &ValueSet::only([capacity_type]));
+        Arc::new(requirements)
+    };
+    [(CAPACITY_TYPE_SPOT, SPOT_SHARE), (CAPACITY_TYPE_ON_DEMAND, 1.0)]
+        .into_iter()
+        .flat_map(|(capacity_type, share)| ZONES.map(|zone| (of(zone, capacity_type), share)))
+        .collect()
+}
+
+fn generate(
+    cpu: i64,
+    (factor, letter): (i64, char),
+    (system, architecture): (&str, &str),
+    places: &[Place],
+) -> InstanceType {
     let memory = cpu * factor;
     let capacity = [
         ("cpu", cpu.to_string()),
@@ -44,10 +66,7 @@ fn generate(cpu: i64, (factor, letter): (i64, char), system: &str, architecture:
         ("ephemeral-storage", "20Gi".to_owned()),
     ];
     let price = 0.025 * cpu as f64 + 0.001 * (memory << 30) as f64 / 1e9;
-    let offerings = [(CAPACITY_TYPE_SPOT, price * SPOT_SHARE), (CAPACITY_TYPE_ON_DEMAND, price)]
-        .into_iter()
-        .flat_map(|(capacity_type, price)| ZONES.map(|zone| offering(zone, capacity_type, price)))
-        .collect();
+    let offerings = places.iter().map(|(place, share)| offering(place, price * share)).collect();
     let description = Description {
         name: format!("{letter}-{cpu}x-{architecture}-{system}"),
         architecture: architecture.to_owned(),
@@ -61,12 +80,9 @@ fn generate(cpu: i64, (factor, letter): (i64, char), system: &str, architecture:
     describe(description)
 }
 
-fn offering(zone: &str, capacity_type: &str, price: f64) -> Offering {
-    let mut requirements = RequirementSet::default();
-    requirements.add(ZONE.into(), &ValueSet::only([zone]));
-    requirements.add(CAPACITY_TYPE.into(), &ValueSet::only([capacity_type]));
+fn offering(place: &Arc<RequirementSet>, price: f64) -> Offering {
     Offering {
-        requirements,
+        requirements: Arc::clone(place),
         price,
         available: true,
         reservation: None,

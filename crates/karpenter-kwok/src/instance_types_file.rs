@@ -113,7 +113,7 @@ fn offering(name: &str, index: usize, line: &OfferingLine, rules: &LabelRules) -
         remaining: line.reservation_capacity,
     });
     Ok(Offering {
-        requirements,
+        requirements: requirements.into(),
         price: line.price,
         available: true,
         reservation: reserved,

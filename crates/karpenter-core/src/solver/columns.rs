@@ -35,7 +35,7 @@ pub(crate) struct Columns {
 /// Offerings alike in zone, capacity type and reservation.
 #[derive(Clone, Debug)]
 pub(crate) struct OfferingClass {
-    pub(crate) requirements: RequirementSet,
+    pub(crate) requirements: Arc<RequirementSet>,
     pub(crate) sets: LabelSets,
     pub(crate) reservation: Option<Arc<str>>,
     /// Columns in stock.
@@ -187,22 +187,31 @@ impl Columns {
     fn add_offerings(&mut self, groups: &[Vec<usize>], labels: &LabelTable) {
         let types = self.types.clone();
         let mut by_content: FxHashMap<(&RequirementSet, Option<&Arc<str>>), usize> = FxHashMap::default();
+        let mut by_place: FxHashMap<*const RequirementSet, usize> = FxHashMap::default();
         let count = self.len();
         for (column, group) in groups.iter().enumerate() {
             let instance_type = &types[self.type_of[column] as usize];
             for offering in group.iter().map(|number| &instance_type.offerings[*number]) {
                 let reservation = offering.reservation.as_ref().map(|reservation| &reservation.id);
-                let content = (&offering.requirements, reservation);
-                let class = *by_content.entry(content).or_insert_with_key(|(requirements, reservation)| {
-                    self.offerings.push(OfferingClass {
-                        requirements: (*requirements).clone(),
-                        sets: labels.compile_all(requirements),
-                        reservation: reservation.cloned(),
-                        available: Bits::none(count),
-                        price: vec![f64::INFINITY; count],
-                    });
-                    self.offerings.len() - 1
-                });
+                let mut class_of_content = || {
+                    let content = (&*offering.requirements, reservation);
+                    *by_content.entry(content).or_insert_with(|| {
+                        self.offerings.push(OfferingClass {
+                            requirements: Arc::clone(&offering.requirements),
+                            sets: labels.compile_all(&offering.requirements),
+                            reservation: reservation.cloned(),
+                            available: Bits::none(count),
+                            price: vec![f64::INFINITY; count],
+                        });
+                        self.offerings.len() - 1
+                    })
+                };
+                let class = match reservation {
+                    Some(_) => class_of_content(),
+                    None => {
+                        *by_place.entry(Arc::as_ptr(&offering.requirements)).or_insert_with(class_of_content)
+                    }
+                };
                 let class = &mut self.offerings[class];
                 if offering.available {
                     class.available.insert(column);

@@ -11,9 +11,11 @@ use super::world::World;
 /// With more nodes than this, comparing every pair is not worth the work.
 const NODES_MAX: usize = 120;
 
-/// What part of a plan's price may be spent on having fewer nodes. A large plan ends in a few small nodes that carry what did not
-/// fill a large one; every node costs its owner attention, and agents that no price list shows.
-const SPENT_ON_FEWER: f64 = 0.005;
+/// What part of a plan's price may be spent on one node less, and on fewer nodes altogether. A large plan ends in a few small nodes
+/// that carry what did not fill a large one, in every zone its pods are spread over; every node costs its owner attention, and
+/// agents that no price list shows.
+const SPENT_ON_ONE_LESS: f64 = 0.005;
+const SPENT_ON_FEWER: f64 = 0.015;
 
 /// The remainder of a plan is in its cheapest nodes: no more than these are looked at.
 const REMAINDER_MAX: usize = 24;
@@ -44,7 +46,7 @@ pub(crate) fn join_remainder(world: &mut World<'_>) {
     }
     let total: f64 = world.bins.iter().map(|bin| bin.price).sum();
     let mut left = total * SPENT_ON_FEWER;
-    while let Some((first, second, bin)) = joined_remainder(world, left) {
+    while let Some((first, second, bin)) = joined_remainder(world, left.min(total * SPENT_ON_ONE_LESS)) {
         left -= bin.price - world.bins[first].price - world.bins[second].price;
         world.bins[first] = bin;
         world.bins.remove(second);

@@ -162,7 +162,7 @@ fn requirements(world: &World<'_>, bin: &Bin, offerings: &Bits) -> Vec<Requireme
 /// Ties a claim to its reservations: the capacity type and whatever else tells the reserved offerings apart, zones left open.
 fn reserve(world: &World<'_>, offerings: &Bits, set: &mut RequirementSet) {
     let classes: Vec<_> =
-        offerings.iter().map(|class| &world.problem.columns.offerings[class].requirements).collect();
+        offerings.iter().map(|class| &*world.problem.columns.offerings[class].requirements).collect();
     let keys: BTreeSet<&Arc<str>> =
         classes.iter().flat_map(|requirements| requirements.iter().map(|(key, _)| key)).collect();
     for key in keys.into_iter().filter(|key| &***key != ZONE) {

@@ -316,7 +316,9 @@ fn label_table(
     conditions.iter().for_each(|set| labels.add_keys(set));
     let offerings = || types.iter().flat_map(|instance_type| &instance_type.offerings);
     // Thousands of offerings have a handful of distinct conditions: those are found first and put in order afterwards.
-    let distinct: FxHashSet<&RequirementSet> = offerings().map(|offering| &offering.requirements).collect();
+    let mut places = FxHashSet::default();
+    let distinct = offerings().filter(|offering| places.insert(Arc::as_ptr(&offering.requirements)));
+    let distinct: FxHashSet<&RequirementSet> = distinct.map(|offering| &*offering.requirements).collect();
     let offered: BTreeSet<&RequirementSet> = distinct.into_iter().collect();
     offered.iter().for_each(|set| labels.add_keys(set));
     conditions.iter().chain(offered.iter().copied()).for_each(|set| labels.add_values(set));

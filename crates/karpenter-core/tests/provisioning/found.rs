@@ -43,7 +43,7 @@ fn instance_type(name: &str, cpu: &str, memory: &str, (capacity_type, price): (&
     requirements.add(INSTANCE_TYPE.into(), &ValueSet::only([name]));
     let reservation = Reservation { id: "r".into(), remaining: 1 };
     let offering = Offering {
-        requirements: offered,
+        requirements: offered.into(),
         price,
         available: true,
         reservation: (capacity_type == "reserved").then_some(reservation),

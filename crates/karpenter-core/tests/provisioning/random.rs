@@ -221,7 +221,7 @@ fn offering() -> impl Strategy<Value = Offering> {
             requirements.add(CAPACITY_TYPE.into(), &ValueSet::only([capacity_type]));
             let reservation = Reservation { id: format!("r-{zone}").into(), remaining };
             Offering {
-                requirements,
+                requirements: requirements.into(),
                 price,
                 available: !out_of_stock || remaining > 0,
                 reservation: (capacity_type == RESERVED).then_some(reservation),

@@ -52,7 +52,7 @@ fn offering(line: &OfferingLine) -> Offering {
     requirements.add(CAPACITY_TYPE.into(), &ValueSet::only([line.capacity_type.as_str()]));
     let reservation = line.reservation.as_ref();
     Offering {
-        requirements,
+        requirements: requirements.into(),
         price: line.price,
         available: line.available,
         reservation: reservation.map(|(id, left)| Reservation { id: id.as_str().into(), remaining: *left }),
