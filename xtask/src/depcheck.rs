@@ -47,6 +47,8 @@ const LAYERS: &[Layer] = &[
     },
     // Judges the solver's plans, so it must not share a line with it, not even the arithmetic.
     Layer { name: "karpenter-checker", uses: Uses::Only(&[]), outside: None },
+    // Judges those who disrupt by what a watch tells: it must know nothing of them.
+    Layer { name: "karpenter-observer", uses: Uses::Only(&["karpenter-environment"]), outside: None },
     Layer { name: "karpenter-api", uses: Uses::Only(&["karpenter-quantity"]), outside: None },
     Layer {
         name: "karpenter-kube",
@@ -130,7 +132,11 @@ const LAYERS: &[Layer] = &[
         outside: None,
     },
     // Sees the program and the cluster only from outside; it borrows the types of objects.
-    Layer { name: "karpenter-e2e", uses: Uses::Only(&["karpenter-api", "karpenter-kwok"]), outside: None },
+    Layer {
+        name: "karpenter-e2e",
+        uses: Uses::Only(&["karpenter-api", "karpenter-environment", "karpenter-kwok", "karpenter-observer"]),
+        outside: None,
+    },
     Layer { name: "karpenter-cli", uses: Uses::Anything, outside: None },
     // Programs for developers: they run the product as a child and see it only from outside.
     Layer { name: "karpenter-bench", uses: Uses::Only(&["karpenter-quantity"]), outside: None },

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::control_plane::{self, Component, Up};
+use crate::observed::Observed;
 use crate::parts::{Cases, Outcome};
 use crate::process;
 use crate::test_run::libtest_summary;
@@ -84,10 +85,12 @@ fn play(workspace: &Workspace, kubeconfig: &Path, filter: &str) -> Result<Outcom
     command.arg("--kubeconfig").arg(kubeconfig).arg("--karpenter").arg(workspace.program("karpenter"));
     command.arg(filter);
     let mut cases = Cases::default();
+    let mut observed = Observed::default();
     let good = process::observed(&mut command, |line| {
         cases = libtest_summary(line).unwrap_or(cases);
+        observed.add(line);
     })?;
-    Ok(Outcome { good, cases: Some(cases), note: String::new() })
+    Ok(Outcome { good, cases: Some(cases), note: observed.to_string() })
 }
 
 /// The embedded cluster as a child process.

@@ -11,6 +11,7 @@ mod end_to_end;
 mod figures;
 mod generated;
 mod informer;
+mod observed;
 mod parts;
 mod process;
 mod scheduler_conformance;

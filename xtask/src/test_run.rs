@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::end_to_end::{self, Plane};
+use crate::observed::Observed;
 use crate::parts::{Cases, Outcome, Parts};
 use crate::workspace::Workspace;
 use crate::{
@@ -100,13 +101,15 @@ fn test_command(workspace: &Workspace) -> Command {
 /// Runs tests and counts their cases.
 fn cargo_test(command: &mut Command) -> Result<Outcome> {
     let mut cases = Cases::default();
+    let mut observed = Observed::default();
     let good = process::observed(command, |line| {
         if let Some(counted) = libtest_summary(line) {
             cases.passed += counted.passed;
             cases.failed += counted.failed;
         }
+        observed.add(line);
     })?;
-    Ok(Outcome { good, cases: Some(cases), note: String::new() })
+    Ok(Outcome { good, cases: Some(cases), note: observed.to_string() })
 }
 
 /// The counts of a line such as `test result: ok. 12 passed; 0 failed; 0 ignored; …`.

@@ -10,13 +10,21 @@ mod scenarios;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::Parser;
+use jiff::SignedDuration;
+use karpenter_environment::{Environment, SystemEnvironment};
+use karpenter_observer::Observer;
 
 use cluster::Cluster;
 use controller::Program;
+use scenarios::Scenario;
+
+/// What the controller cannot know yet: its watches, and a decision that is on its way.
+const LAG: SignedDuration = SignedDuration::from_secs(3);
 
 #[derive(Parser)]
 struct Arguments {
@@ -56,14 +64,14 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     for scenario in scenarios::ALL.iter().filter(|found| found.name.contains(&arguments.filter)) {
         let begun = Instant::now();
         let outcome = match cluster.clear().await {
-            Ok(()) => (scenario.run)(cluster.clone()).await,
+            Ok(()) => observed(&cluster, scenario).await,
             Err(error) => Err(error.context("emptying the cluster")),
         };
         let seconds = begun.elapsed().as_secs_f64();
         match outcome {
-            Ok(()) => {
+            Ok(said) => {
                 passed += 1;
-                println!("test {} ... ok ({seconds:.1} s)", scenario.name);
+                println!("test {} ... ok ({seconds:.1} s)\n    {said}", scenario.name);
             }
             Err(error) => {
                 failed += 1;
@@ -76,4 +84,16 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         "test result: {verdict}. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out"
     );
     Ok(failed == 0)
+}
+
+/// Runs a scenario under the eyes of an observer, who has a word after it.
+async fn observed(cluster: &Cluster, scenario: &Scenario) -> anyhow::Result<String> {
+    let environment: Arc<dyn Environment> = Arc::new(SystemEnvironment);
+    let observer = Observer::begin(&cluster.client, &environment, LAG);
+    (scenario.run)(cluster.clone()).await?;
+    let history = observer.history();
+    if history.seen().is_empty() {
+        return Ok(format!("{history}: the scenario made no nodes and no pods"));
+    }
+    history.verdict().map_err(|broken| anyhow::anyhow!("the observer saw: {broken}"))
 }

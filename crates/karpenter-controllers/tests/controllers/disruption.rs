@@ -255,9 +255,9 @@ async fn a_day_of_constant_work_disrupts_nobody() {
     }
     settle(&world, 120).await;
     assert!(world.list_nodes().await.len() < 6, "it has settled");
-    let before = world.observer.as_ref().unwrap().seen().len();
+    let before = world.observer.as_ref().unwrap().history().seen().len();
     pass(24 * 3600).await;
-    let seen = world.observer.as_ref().unwrap().seen();
+    let seen = world.observer.as_ref().unwrap().history().seen();
     let disturbed: Vec<_> = seen[before..]
         .iter()
         .filter(|seen| {

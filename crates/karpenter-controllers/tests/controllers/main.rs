@@ -7,8 +7,6 @@ mod drift;
 mod knobs;
 mod life;
 mod metrics;
-mod observations;
-#[path = "../observer/mod.rs"]
 mod observer;
 mod provider;
 mod repair;
