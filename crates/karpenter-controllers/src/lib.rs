@@ -5,6 +5,7 @@
 
 mod cloud;
 mod conditions;
+mod deletion_cost;
 mod disruption;
 mod events;
 mod fence;
@@ -108,7 +109,11 @@ impl Karpenter {
         let classes = self.provider.node_classes();
         let state = SharedState::new(&rules);
         let node_classes = NodeClasses::default();
-        runtime.add(state::StateKeeper::new(state.clone(), &rules));
+        let manages_costs = self.gates.is_on(FeatureGate::PodDeletionCostManagement);
+        runtime.add(state::StateKeeper::new(state.clone(), &rules, manages_costs));
+        if manages_costs {
+            runtime.add(deletion_cost::DeletionCosts::new(state.clone(), self.metrics.clone()));
+        }
         runtime.add(node_class::NodeClassKeeper::<C>::new(node_classes.clone(), runtime.handle()));
         runtime.add(nodepool::NodePools::new(state.clone(), rules.clone(), classes, node_classes.clone()));
         let drift = nodeclaim::DriftDetection::new(state.clone(), rules.clone(), node_classes);

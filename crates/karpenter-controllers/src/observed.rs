@@ -90,6 +90,11 @@ impl ObservedPod {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
+    /// The version of the object it was read from.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.metadata.resource_version.as_deref()
+    }
+
     /// Its namespace and name.
     pub fn names(&self) -> (&str, &str) {
         (
@@ -129,18 +134,24 @@ pub(crate) struct PodObserver {
     rules: Arc<LabelRules>,
     interner: Arc<Mutex<Interner>>,
     limits: Arc<Mutex<FxHashSet<Arc<ResourceList>>>>,
+    ignores_deletion_cost: bool,
 }
 
 impl PodObserver {
     /// An observer that reads labels by `rules`.
-    pub(crate) fn new(rules: Arc<LabelRules>) -> Self {
-        Self { rules, interner: Arc::default(), limits: Arc::default() }
+    pub(crate) fn new(rules: Arc<LabelRules>, ignores_deletion_cost: bool) -> Self {
+        Self { rules, interner: Arc::default(), limits: Arc::default(), ignores_deletion_cost }
     }
 
     /// Reduces a pod to what matters. Whether it refuses disruption at a given moment is asked later, from its annotations.
     pub(crate) fn observe(&self, LeanPod(object): LeanPod) -> ObservedPod {
         let mut interner = self.interner.lock().unwrap_or_else(PoisonError::into_inner);
-        let converted = pod(&object, Timestamp::UNIX_EPOCH, &self.rules, &mut interner);
+        let mut converted = pod(&object, Timestamp::UNIX_EPOCH, &self.rules, &mut interner);
+        let annotations = object.metadata.annotations.as_ref();
+        let is_said = annotations.is_some_and(|all| all.contains_key(DISRUPTION_COST));
+        if let (Ok(converted), true) = (&mut converted, self.ignores_deletion_cost && !is_said) {
+            converted.disruption_cost = 0;
+        }
         let spec = object.spec.as_ref();
         let node = spec.and_then(|spec| spec.node_name.as_deref()).filter(|name| !name.is_empty());
         let provisionable = is_provisionable(&object);

@@ -79,6 +79,8 @@ pub struct State {
     given_up: BTreeMap<Arc<str>, usize>,
     waits: Waits,
     launched: Launched,
+    /// What the pods of nodes cost ReplicaSets to give up, once that was found out.
+    deletion_costs: Option<BTreeMap<Arc<str>, i32>>,
     /// Since when the picture has not been complete.
     unsynced: Option<Instant>,
 }
@@ -120,6 +122,7 @@ impl State {
             given_up: BTreeMap::new(),
             waits: Waits::default(),
             launched: Launched::default(),
+            deletion_costs: None,
             unsynced: Some(Instant::now()),
         }
     }
@@ -292,6 +295,29 @@ impl State {
     /// How long pods wait.
     pub(crate) fn waits(&mut self) -> &mut Waits {
         &mut self.waits
+    }
+
+    /// Says what the pods of nodes cost ReplicaSets to give up.
+    pub(crate) fn set_deletion_costs(&mut self, costs: BTreeMap<Arc<str>, i32>) {
+        if self.deletion_costs.as_ref() != Some(&costs) {
+            self.deletion_costs = Some(costs);
+            self.version += 1;
+        }
+    }
+
+    /// Whether it was found out what pods cost to give up.
+    pub(crate) fn has_deletion_costs(&self) -> bool {
+        self.deletion_costs.is_some()
+    }
+
+    /// What the pods of a node cost ReplicaSets to give up, if it says anything.
+    pub(crate) fn deletion_cost(&self, node: &str) -> Option<i32> {
+        self.deletion_costs.as_ref()?.get(node).copied()
+    }
+
+    /// The pods bound to a node.
+    pub(crate) fn observed_on(&self, node: &str) -> impl Iterator<Item = (&Key, &Arc<ObservedPod>)> {
+        self.pods_on(node).filter_map(|key| Some((key, self.pods.get(key)?)))
     }
 
     /// How many nodes of each pool were launched lately.
@@ -591,9 +617,9 @@ pub(crate) struct StateKeeper {
 }
 
 impl StateKeeper {
-    /// A keeper of `state`.
-    pub(crate) fn new(state: Shared, rules: &LabelRules) -> Self {
-        Self { state, observer: PodObserver::new(Arc::new(rules.clone())) }
+    /// A keeper of `state`. Where deletion costs are our own doing, they say nothing about pods.
+    pub(crate) fn new(state: Shared, rules: &LabelRules, manages_deletion_costs: bool) -> Self {
+        Self { state, observer: PodObserver::new(Arc::new(rules.clone()), manages_deletion_costs) }
     }
 }
 

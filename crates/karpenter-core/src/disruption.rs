@@ -9,6 +9,7 @@
 mod balanced;
 mod budget;
 mod candidate;
+mod deletion_cost;
 mod drift;
 mod foresight;
 mod moves;
@@ -28,6 +29,7 @@ pub use budget::{
     PoolDisruption, allowances,
 };
 pub use candidate::{PoolCosts, pool_costs};
+pub use deletion_cost::deletion_costs;
 pub use outlook::Outlook;
 pub use plan::{
     DisruptionCommand, DisruptionMethod, DisruptionOptions, DisruptionPlan, NodeOutlook, TerminateFirst,

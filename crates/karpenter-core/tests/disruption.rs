@@ -126,6 +126,16 @@ fn planned_from(
     nodes: Vec<Node>,
     options: &DisruptionOptions,
 ) -> DisruptionPlan {
+    let (snapshot, catalog) = cluster(disruption, price, nodes);
+    plan_disruption(&snapshot, &catalog, options, now())
+}
+
+/// A cluster with one pool that is consolidated at once and otherwise disrupted as said.
+pub(crate) fn cluster(
+    disruption: PoolDisruption,
+    price: fn(i64) -> f64,
+    nodes: Vec<Node>,
+) -> (ClusterSnapshot, Catalog) {
     let disruption = PoolDisruption { consolidate_after: Some(SignedDuration::ZERO), ..disruption };
     let labels = [(Arc::from(NODE_POOL), Arc::from("pool"))].into();
     let pool = NodePool { name: "pool".into(), labels, disruption, ..NodePool::default() };
@@ -137,7 +147,7 @@ fn planned_from(
         ..ClusterSnapshot::default()
     };
     let types: Vec<_> = [1, 2, 4, 8, 16].map(|cores| instance_type(cores, price(cores))).into();
-    plan_disruption(&snapshot, &Catalog::shared(["pool".into()], types.into()), options, now())
+    (snapshot, Catalog::shared(["pool".into()], types.into()))
 }
 
 fn command(plan: &DisruptionPlan, method: DisruptionMethod) -> Option<(Vec<&str>, usize)> {

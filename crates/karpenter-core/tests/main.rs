@@ -1,6 +1,7 @@
 //! The core from outside: laws of the algebra, overlays, cluster events, disruption, sweeps, and plans on random clusters.
 
 mod cluster;
+mod deletion_cost;
 mod disruption;
 mod overlays;
 mod provisioning;

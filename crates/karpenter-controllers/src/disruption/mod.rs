@@ -34,6 +34,7 @@ pub(crate) use repairs::{not_before, repairs_stopped, seen};
 use rollouts::Rollouts;
 use sightings::{Sightings, Verdict};
 
+use crate::deletion_cost::is_kept;
 use crate::events::{EventType, Events};
 use crate::fence::unfenced;
 use crate::metrics::Metrics;
@@ -237,6 +238,10 @@ impl Disruption {
         repairs.tolerated_percent = tolerated_percents(state.pools());
         repairs.terminate_first = self.gates.is_on(FeatureGate::TerminateFirstRepair);
         self.repair_due = due;
+        let kept = self.gates.is_on(FeatureGate::PodDeletionCostManagement).then(|| {
+            let names = snapshot.nodes.iter().map(|node| node.name.clone());
+            names.filter(|name| is_kept(&state, name)).collect()
+        });
         let mut disrupting: BTreeSet<Arc<str>> =
             self.commands.iter().flat_map(Command::nodes).map(Arc::from).collect();
         disrupting.extend(self.reboots.iter().filter_map(RebootDecision::node).map(Arc::from));
@@ -255,14 +260,18 @@ impl Disruption {
                 rollouts,
                 ..Default::default()
             },
+            kept,
             now: view.now,
         }
     }
 
     /// Looks at a plan: makes the first move it names, unless that must prove good first.
     fn consider(&mut self, reply: MoveReply, view: &View<'_>) -> Outcome<MoveRequest> {
-        let MoveReply { plan, pools, left_out, costs } = reply;
+        let MoveReply { plan, pools, left_out, costs, deletion_costs } = reply;
         self.count(&plan, costs);
+        if let Some(costs) = deletion_costs {
+            self.state.lock().set_deletion_costs(costs);
+        }
         for (pool, error) in left_out {
             tracing::debug!("nodes of NodePool {pool} are left alone: {error}");
         }

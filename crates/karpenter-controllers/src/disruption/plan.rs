@@ -1,5 +1,6 @@
 //! Answers the question which nodes can go: asks the provider what can be bought, then has the core plan.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -8,7 +9,7 @@ use jiff::Timestamp;
 use karpenter_api::NodePool;
 use karpenter_core::cluster::ClusterSnapshot;
 use karpenter_core::disruption::{
-    DisruptionOptions, DisruptionPlan, PoolCosts, plan_disruption_step_by_step, pool_costs,
+    DisruptionOptions, DisruptionPlan, PoolCosts, deletion_costs, plan_disruption_step_by_step, pool_costs,
 };
 use karpenter_provider::{CatalogError, Provider};
 use tokio::time::Instant;
@@ -22,6 +23,8 @@ pub(crate) struct MoveRequest {
     pub(crate) snapshot: ClusterSnapshot,
     pub(crate) pools: Vec<Arc<NodePool>>,
     pub(crate) options: DisruptionOptions,
+    /// Whether it is asked what pods cost to give up; then, the nodes with pods that nobody would make anew.
+    pub(crate) kept: Option<BTreeSet<Arc<str>>>,
     pub(crate) now: Timestamp,
 }
 
@@ -33,6 +36,8 @@ pub(crate) struct MoveReply {
     pub(crate) left_out: Vec<(String, CatalogError)>,
     /// What the nodes of every pool cost.
     pub(crate) costs: PoolCosts,
+    /// What the pods of nodes cost ReplicaSets to give up, if that was asked.
+    pub(crate) deletion_costs: Option<BTreeMap<Arc<str>, i32>>,
 }
 
 /// Plans.
@@ -53,7 +58,7 @@ impl MovePlanner {
     pub(crate) fn plan(&self, request: MoveRequest) -> BoxFuture<'static, MoveReply> {
         let planner = self.clone();
         async move {
-            let MoveRequest { mut snapshot, mut pools, mut options, now } = request;
+            let MoveRequest { mut snapshot, mut pools, mut options, kept, now } = request;
             let (catalog, left_out) =
                 catalog(&*planner.provider, &pools, ("disruption", &planner.metrics)).await;
             let known = |name: &str| catalog.by_pool.contains_key(name);
@@ -75,11 +80,12 @@ impl MovePlanner {
                 });
                 let labels = [("controller", "disruption".to_owned())];
                 metrics.scheduling_duration.of(&labels).observe(begun.elapsed().as_secs_f64());
-                plan
+                let ranked = kept.map(|kept| deletion_costs(&snapshot, &catalog, &options, &kept, now));
+                (plan, ranked)
             };
-            let plan = planner.computing.run(compute).await;
+            let (plan, deletion_costs) = planner.computing.run(compute).await;
             drop(solving);
-            MoveReply { plan, pools, left_out, costs }
+            MoveReply { plan, pools, left_out, costs, deletion_costs }
         }
         .boxed()
     }

@@ -143,7 +143,7 @@ async fn a_scrape_shows_every_metric_of_the_list_and_no_other() {
     let kwok = Kwok::new(client.clone(), environment.clone(), Arc::new(Plenty), types, Vec::new());
     let state = SharedState::new(&kwok.label_rules());
     let mut runtime = Runtime::new(client, environment.clone());
-    runtime.add(StateKeeper::new(state.clone(), &kwok.label_rules()));
+    runtime.add(StateKeeper::new(state.clone(), &kwok.label_rules(), false));
     let running = tokio::spawn(runtime.run(std::future::pending()));
     tokio::time::sleep(Duration::from_secs(1)).await;
 

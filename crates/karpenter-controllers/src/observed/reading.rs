@@ -256,7 +256,7 @@ mod tests {
 
     /// What is observed of the pod when it is read whole, and when it is read lean.
     fn both_ways(pod: &Value) -> (String, String) {
-        let observer = PodObserver::new(LabelRules::default().into());
+        let observer = PodObserver::new(LabelRules::default().into(), false);
         let whole: kube::Pod = serde_json::from_value(pod.clone()).expect("it is a pod");
         let lean = LeanPod::read(&pod.to_string()).expect("it is a pod");
         (format!("{:#?}", observer.observe(LeanPod(whole))), format!("{:#?}", observer.observe(lean)))

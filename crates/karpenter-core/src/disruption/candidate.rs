@@ -23,7 +23,7 @@ use crate::solver::{covering, leaves_with_node, offering_price};
 pub(crate) const NODE_COST: f64 = 1.0;
 
 /// The taint of nodes being disrupted: pods that tolerate it are not evicted.
-const DISRUPTED: &str = "karpenter.sh/disrupted";
+pub(crate) const DISRUPTED: &str = "karpenter.sh/disrupted";
 
 /// A node that may be disrupted.
 pub(crate) struct Candidate<'a> {
