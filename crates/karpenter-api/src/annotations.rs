@@ -58,6 +58,8 @@ pub const DRIFT_WAVE: &str = "disruption.karpenter.sh/drift-wave";
 pub const DRIFT_WAVE_PAUSE: &str = "disruption.karpenter.sh/drift-wave-pause";
 /// On a NodePool, ours alone: after how many failures drifted nodes are no longer replaced.
 pub const DRIFT_HALT_AFTER: &str = "disruption.karpenter.sh/drift-halt-after";
+/// On a NodePool, the controller's own: how far the roll-out of its template is.
+pub const DRIFT_PROGRESS: &str = "disruption.karpenter.sh/drift-progress";
 /// On a NodePool, ours alone: how many nodes may be launched within a minute.
 pub const LAUNCHES_PER_MINUTE: &str = "provisioning.karpenter.sh/launches-per-minute";
 
@@ -74,6 +76,7 @@ pub const ALL: &[&str] = &[
     DRIFT_WAVE,
     DRIFT_WAVE_PAUSE,
     DRIFT_HALT_AFTER,
+    DRIFT_PROGRESS,
     LAUNCHES_PER_MINUTE,
     DO_NOT_DISRUPT,
     DO_NOT_REPAIR,

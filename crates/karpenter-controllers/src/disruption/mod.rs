@@ -300,7 +300,10 @@ impl Disruption {
                 });
                 let rest: Vec<_> = rest.collect();
                 for command in std::iter::once(first).chain(rest) {
-                    self.make(command, &pools, view);
+                    // Each alone may launch; whether it still may after the others is asked again.
+                    if self.may_launch(&command, &pools, view.now) {
+                        self.make(command, &pools, view);
+                    }
                 }
             }
         }
@@ -489,6 +492,7 @@ impl Controller for Disruption {
         }
         let mut writes = self.clean_up(view);
         writes.extend(self.advance(view));
+        writes.extend(self.rollouts.notes(view));
         if !writes.is_empty() {
             return Outcome::after(Duration::ZERO).then_all(writes);
         }

@@ -73,6 +73,51 @@ async fn drift_is_rolled_out_to_a_few_nodes_first_and_then_in_waves() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_roll_out_goes_on_with_its_stage_after_a_restart() {
+    let stages = json!({
+        "disruption.karpenter.sh/drift-canary": "1",
+        "disruption.karpenter.sh/drift-wave": "3",
+        "disruption.karpenter.sh/drift-wave-pause": "10m",
+    });
+    let (world, running) = drifting(5, stages).await;
+    live(&world, 5 * 60).await;
+    assert_eq!(replaced(&world).await, 1);
+    running.abort();
+    let running = world.start_with(with_gates(STATIC));
+    live(&world, 4 * 60).await;
+    assert_eq!(replaced(&world).await, 1, "the canary is still being looked at, and no second one is sent");
+    live(&world, 5 * 60).await;
+    assert_eq!(replaced(&world).await, 4, "the first wave is larger than the canary");
+    running.abort();
+    world.change_pool("fixed", json!({"spec": {"template": {"metadata": {"labels": {"team": "b"}}}}})).await;
+    let _running = world.start_with(with_gates(STATIC));
+    live(&world, 5 * 60).await;
+    let team_b = |claim: &karpenter_api::NodeClaim| {
+        claim.metadata.labels.as_ref().and_then(|labels| labels.get("team")).is_some_and(|team| team == "b")
+    };
+    let claims = world.list_claims().await;
+    assert_eq!(
+        claims.iter().filter(|claim| team_b(claim)).count(),
+        1,
+        "another template begins with its canary"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_halted_roll_out_stays_halted_after_a_restart() {
+    let halt =
+        json!({"disruption.karpenter.sh/drift-wave": "1", "disruption.karpenter.sh/drift-halt-after": "1"});
+    let (world, running) = drifting(2, halt).await;
+    // Nobody makes the replacement ready.
+    pass(15 * 60).await;
+    assert_eq!(world.scraped("karpenter_voluntary_disruption_queue_failures_total", &["drifted"]), 1);
+    running.abort();
+    let _running = world.start_with(with_gates(STATIC));
+    pass(3600).await;
+    assert_eq!(world.scraped("karpenter_voluntary_disruption_decisions_total", &["drifted"]), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_roll_out_that_fails_is_halted() {
     let halt =
         json!({"disruption.karpenter.sh/drift-wave": "1", "disruption.karpenter.sh/drift-halt-after": "1"});
@@ -104,6 +149,71 @@ async fn a_pool_launches_as_many_nodes_a_minute_as_it_says() {
     pass(60).await;
     assert_eq!(world.list_claims().await.len(), 5);
     assert_eq!(world.scraped("karpenter_nodeclaims_created_total", &["general"]), 5);
+}
+
+/// How many claims there are, and how many of them were created within any one minute at most.
+fn launches(world: &World) -> (usize, usize) {
+    let history = world.observer.as_ref().unwrap().history();
+    let mut created = std::collections::BTreeMap::new();
+    for seen in history.seen().iter().filter(|seen| seen.kind == "NodeClaim") {
+        created.entry(seen.object["metadata"]["uid"].to_string()).or_insert(seen.at);
+    }
+    let within = |at: &jiff::Timestamp| {
+        created.values().filter(|other| (0..60).contains(&other.duration_since(*at).as_secs())).count()
+    };
+    (created.len(), created.values().map(within).max().unwrap_or_default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_of_a_static_pool_are_launched_at_its_rate() {
+    let world = World::new().await;
+    world.create_pool_with("fixed", json!({"replicas": 5})).await;
+    world.annotate_pool("fixed", json!({"provisioning.karpenter.sh/launches-per-minute": "2"})).await;
+    let _running = world.start_with(with_gates(STATIC));
+    live(&world, 5 * 60).await;
+    assert_eq!(launches(&world), (5, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn replacements_in_a_static_pool_are_launched_at_its_rate() {
+    let (world, _running) = drifting(4, json!({"provisioning.karpenter.sh/launches-per-minute": "2"})).await;
+    live(&world, 10 * 60).await;
+    assert_eq!(replaced(&world).await, 4, "all are replaced in the end");
+    assert_eq!(launches(&world).1, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replacements_of_drifted_nodes_are_launched_at_their_pools_rate() {
+    let world = World::new().await;
+    world.set_disruption("general", any_number("Never")).await;
+    let _running = world.start();
+    for pod in ["a", "b", "c"] {
+        node_with_pod(&world, pod, "200").await;
+    }
+    pass(120).await;
+    world.annotate_pool("general", json!({"provisioning.karpenter.sh/launches-per-minute": "1"})).await;
+    let relabelled = json!({"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}});
+    world.change_pool("general", relabelled).await;
+    let mut taken = Vec::new();
+    for _ in 0..120 {
+        live(&world, 5).await;
+        for node in world.list_nodes().await {
+            let name = node.metadata.name.unwrap();
+            // The scheduler is quick: there is no room on new nodes for the pods of others.
+            if node.metadata.labels.is_some_and(|labels| labels.contains_key("team"))
+                && !taken.contains(&name)
+            {
+                world.create_bound_pod(&format!("on-{name}"), "200", &name).await;
+                taken.push(name);
+            }
+        }
+    }
+    assert!(replaced(&world).await >= 3, "all are replaced in the end");
+    let history = world.observer.as_ref().unwrap().history();
+    let mut begun: Vec<_> = history.disruptions().into_iter().map(|disruption| disruption.at).collect();
+    begun.sort();
+    assert!(begun.len() >= 3);
+    assert!(begun.windows(2).all(|pair| pair[1].duration_since(pair[0]).as_secs() >= 59), "{begun:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::budget::BudgetNodes;
 use crate::cluster::{Node, NodeStage};
@@ -77,20 +77,25 @@ impl fmt::Display for RolloutPause {
     }
 }
 
-/// How far a roll-out is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// How far a roll-out is. It is written down, so that a new process goes on where the last one ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct RolloutProgress {
     /// Stages that are complete.
     stages: u32,
     /// Nodes of this stage whose replacement was begun.
     taken: u32,
     /// Replacements under way.
+    #[serde(skip)]
     running: u32,
     /// When the first replacement was begun, and when the last one ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
     begun: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ended: Option<Timestamp>,
     failures: u32,
     failures_in_a_row: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<Timestamp>,
 }
 
@@ -113,6 +118,12 @@ impl RolloutProgress {
             self.failures_in_a_row += 1;
             self.failed = Some(now);
         }
+    }
+
+    /// What is certain of it, if it has begun. A replacement under way is not: who comes after us does not know of it, and begins it anew.
+    pub fn certain(&self) -> Option<Self> {
+        self.begun?;
+        Some(Self { taken: self.taken.saturating_sub(self.running), running: 0, ..self.clone() })
     }
 
     /// Whether a node came up since the roll-out began and is not well.
@@ -245,6 +256,25 @@ mod tests {
         progress.begin(at(30));
         progress.end(false, at(30));
         assert_eq!(rollout.allowed(&mut progress, &[], at(9999)), Err(RolloutPause::Halted { failures: 3 }));
+    }
+
+    #[test]
+    fn what_is_certain_goes_on_where_it_ended() {
+        let (rollout, mut progress) = (staged(), RolloutProgress::default());
+        assert_eq!(progress.certain(), None, "nothing has begun");
+        progress.begin(at(0));
+        let mut next = progress.certain().unwrap();
+        assert_eq!(rollout.allowed(&mut next, &[], at(5)), Ok(1), "a canary nobody knows of is begun anew");
+        progress.end(true, at(5));
+        let mut next = progress.certain().unwrap();
+        let until = Some(at(15));
+        assert_eq!(rollout.allowed(&mut next, &[], at(6)), Err(RolloutPause::Stage { until }));
+        assert_eq!(rollout.allowed(&mut next, &[], at(15)), Ok(3));
+        next.begin(at(15));
+        next.begin(at(15));
+        next.end(true, at(16));
+        let mut last = next.certain().unwrap();
+        assert_eq!(rollout.allowed(&mut last, &[], at(17)), Ok(2), "one of three is done");
     }
 
     #[test]
