@@ -23,7 +23,7 @@ use crate::discovery;
 use crate::error::ApiError;
 use crate::kinds::DEFINITIONS;
 use crate::openapi::Documents;
-use crate::registry::{Registry, Resource};
+use crate::registry::{Registry, Resource, Subresource};
 use crate::store::{Disk, DiskError, ResourceName, Stopped, Store};
 use crate::wire::{
     BoxError, Call, Offer, Query, ResponseBody, Route, Target, add_warnings, bytes_response, check_accepted,
@@ -199,6 +199,13 @@ struct Incoming<'r> {
     peer: &'r Peer,
 }
 
+impl Incoming<'_> {
+    /// Whether nothing says who asks.
+    fn is_nameless(&self) -> bool {
+        matches!(self.peer, Peer::Unknown) && !self.headers.contains_key(header::AUTHORIZATION)
+    }
+}
+
 impl<B> tower_service::Service<Request<B>> for ApiServer
 where
     B: http_body::Body + Send + 'static,
@@ -332,13 +339,21 @@ impl Core {
     /// Answers a request as far as the session's verdicts reach.
     fn answer(self: &Arc<Self>, incoming: &Incoming<'_>, session: &Session) -> Response<ResponseBody> {
         let route = Route::parse(incoming.uri.path());
+        let user = match self.caller(incoming.headers, incoming.peer) {
+            Ok(user) => user,
+            // Whoever does not say who it is may still ask whether the server is there.
+            Err(error)
+                if matches!(route, Route::Health)
+                    && error.code == StatusCode::UNAUTHORIZED
+                    && incoming.is_nameless() =>
+            {
+                return text_response(StatusCode::OK, "ok");
+            }
+            Err(error) => return error.into_response(),
+        };
         if matches!(route, Route::Health) {
             return text_response(StatusCode::OK, "ok");
         }
-        let user = match self.caller(incoming.headers, incoming.peer) {
-            Ok(user) => user,
-            Err(error) => return error.into_response(),
-        };
         let registry = self.registry();
         if let Route::Resource(target) = &route {
             let answer = self.resource(&registry, incoming, target, &user, session);
@@ -390,7 +405,7 @@ impl Core {
         if let Some(warning) = resource.deprecation().filter(|_| !misused && target.subresource.is_none()) {
             session.warn(warning.to_owned());
         }
-        let rendering = rendering(headers)?;
+        let rendering = rendering(headers, has_table(&resource, target))?;
         let call = Call { method, resource, target, query, headers, body, rendering, user, session };
         if target.watch && target.subresource.is_some() {
             return Err(ApiError::unknown_resource());
@@ -424,6 +439,12 @@ fn offer(resource: &Resource, method: &Method, target: &Target) -> Offer {
         Method::GET if target.watch || target.name.is_none() => Offer::List,
         _ => Offer::Object,
     }
+}
+
+/// Whether the answer to a request can be shown in a table.
+fn has_table(resource: &Resource, target: &Target) -> bool {
+    let subresource = target.subresource.as_deref().and_then(|name| resource.subresource(name));
+    subresource.is_none_or(|part| matches!(part, Subresource::Status | Subresource::Scale(_)))
 }
 
 /// The answer for a path that begins like that of a watch and ends there.

@@ -40,6 +40,13 @@ fn walk(value: &Value, node: &Node, path: &str, problems: &mut Vec<String>) {
         (Shape::Object(_) | Shape::Named(_), other) => report(format!("expected map, got {}", shown(other))),
         (Shape::Array(items), Value::Array(values)) => list(values, items, node, path, problems),
         (Shape::Array(_), other) => report(format!("expected list, got {}", shown(other))),
+        // What a CRD says may be a number or a text can be anything to whoever applies it, except that no map has fields.
+        (Shape::Scalar(Scalar::IntOrString), Value::Array(_)) if node.go_type.is_empty() => {}
+        (Shape::Scalar(Scalar::IntOrString), Value::Object(fields)) if node.go_type.is_empty() => {
+            if let Some(name) = fields.keys().next() {
+                problems.push(format!("{path}.{name}: field not declared in schema"));
+            }
+        }
         (Shape::Scalar(scalar), other) => {
             if let Some(problem) = misfit(*scalar, other) {
                 report(problem);

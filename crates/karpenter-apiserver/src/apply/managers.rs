@@ -264,7 +264,21 @@ impl Managers {
 
     /// Credits a write: the writer owns what it set, others lose what it changed or removed.
     pub(crate) fn update(&mut self, old: &Value, new: &Value, node: &Node, manager: Manager<'_>) {
-        let comparison = compare(Some(old), Some(new), node).without(manager.ignored);
+        self.update_hollow(old, new, node, manager, &FieldSet::default());
+    }
+
+    /// Credits a write of a body in which the fields of `hollow` hold something empty that is not written.
+    pub(crate) fn update_hollow(
+        &mut self,
+        old: &Value,
+        new: &Value,
+        node: &Node,
+        manager: Manager<'_>,
+        hollow: &FieldSet,
+    ) {
+        let mut comparison = compare(Some(old), Some(new), node);
+        comparison.modified.extend(hollow);
+        let comparison = comparison.without(manager.ignored);
         let written = strip(&comparison.written().difference(&comparison.removed));
         self.lose(&comparison, true).unwrap_or_else(|_| unreachable!("a forced write has no conflicts"));
         if written.is_empty() {

@@ -23,14 +23,19 @@ const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 ///
 /// # Errors
 /// Returns what it asks for and cannot have.
-pub(super) fn prepare(core: &Core, old: Option<&Value>, new: &mut Value) -> Result<(), Vec<FieldError>> {
+pub(super) fn prepare(
+    core: &Core,
+    old: Option<&Value>,
+    new: &mut Value,
+    dry_run: bool,
+) -> Result<(), Vec<FieldError>> {
     if let Some(old) = old {
         keep_allocated(old, new);
     }
     pair_addresses(old, new);
     if needs_address(new) {
         families(old, new)?;
-        address(core, old, new)?;
+        address(core, old, new, dry_run)?;
     }
     if needs_ports(new) {
         ports(core, old, new)?;
@@ -184,7 +189,7 @@ fn families(old: Option<&Value>, new: &mut Value) -> Result<(), Vec<FieldError>>
     if refused.is_empty() { Ok(()) } else { Err(refused) }
 }
 
-fn address(core: &Core, old: Option<&Value>, new: &mut Value) -> Result<(), Vec<FieldError>> {
+fn address(core: &Core, old: Option<&Value>, new: &mut Value, dry_run: bool) -> Result<(), Vec<FieldError>> {
     let asked = text(new, "clusterIP").to_owned();
     let kept = old.is_some_and(|old| needs_address(old) && text(old, "clusterIP") == asked);
     match asked.parse::<IpAddr>() {
@@ -194,15 +199,18 @@ fn address(core: &Core, old: Option<&Value>, new: &mut Value) -> Result<(), Vec<
             new["spec"]["clusterIPs"] = json!([free]);
         }
         Ok(address) if !kept && old.is_none_or(|old| !needs_address(old)) => {
-            let inside = matches!(address, IpAddr::V4(address) if u32::from(address) & !(ADDRESSES - 1) == FIRST_ADDRESS);
-            let why = if !inside {
-                format!(
-                    "the provided IP ({asked}) is not in the valid range. The range of valid IPs is {RANGE}"
-                )
-            } else if used_addresses(core).contains(&asked) {
-                "provided IP is already allocated".to_owned()
-            } else {
-                return Ok(());
+            let why = match (is_inside(address), dry_run) {
+                (false, false) => "the provided network does not match the current range".to_owned(),
+                (false, true) => {
+                    format!(
+                        "the provided IP ({asked}) is not in the valid range. The range of valid IPs is {RANGE}"
+                    )
+                }
+                // Whoever only tries is not told what others have.
+                (true, false) if used_addresses(core).contains(&asked) => {
+                    "provided IP is already allocated".to_owned()
+                }
+                (true, _) => return Ok(()),
             };
             let rule = format!("failed to allocate IP {asked}: {why}");
             return Err(vec![FieldError::invalid("spec.clusterIPs", &new["spec"]["clusterIPs"], rule)]);
@@ -210,6 +218,13 @@ fn address(core: &Core, old: Option<&Value>, new: &mut Value) -> Result<(), Vec<
         _ => {}
     }
     Ok(())
+}
+
+/// Whether a Service may have an address: the network's own and the one of everybody in it are nobody's.
+fn is_inside(address: IpAddr) -> bool {
+    let IpAddr::V4(address) = address else { return false };
+    let index = u32::from(address).wrapping_sub(FIRST_ADDRESS);
+    (1..ADDRESSES - 1).contains(&index)
 }
 
 fn services(core: &Core) -> Vec<Value> {

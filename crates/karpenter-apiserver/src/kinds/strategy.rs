@@ -147,6 +147,7 @@ pub(crate) fn prepare_create(
     core: &Core,
     resource: &Resource,
     object: &mut Value,
+    dry_run: bool,
 ) -> Result<(), Vec<FieldError>> {
     if resource.has_status()
         && &*resource.name != "nodes"
@@ -179,7 +180,7 @@ pub(crate) fn prepare_create(
         }
         "persistentvolumeclaims" => object["status"] = json!({"phase": "Pending"}),
         "jobs.batch" => pod_status::job_selector(object),
-        "services" => services::prepare(core, None, object)?,
+        "services" => services::prepare(core, None, object, dry_run)?,
         "serviceaccounts" => bare_references(object),
         "leases.coordination.k8s.io" => without_candidates(object),
         "daemonsets.apps" => count_templates(None, object),
@@ -215,6 +216,7 @@ pub(crate) fn prepare_update(
     old: &Value,
     new: &mut Value,
     scope: Scope,
+    dry_run: bool,
 ) -> Result<(), Vec<FieldError>> {
     match scope {
         Scope::Main if resource.has_status() => copy(old, new, "status"),
@@ -246,7 +248,7 @@ pub(crate) fn prepare_update(
         }
     }
     if scope == Scope::Main {
-        prepare_kind(core, resource, old, new)?;
+        prepare_kind(core, resource, old, new, dry_run)?;
     }
     if let Some(counts) = counts(resource)
         && is_respecified(resource, counts, old, new)
@@ -295,6 +297,7 @@ fn prepare_kind(
     resource: &Resource,
     old: &Value,
     new: &mut Value,
+    dry_run: bool,
 ) -> Result<(), Vec<FieldError>> {
     match &*resource.name {
         "namespaces" => {
@@ -304,7 +307,7 @@ fn prepare_kind(
                 spec.extend(finalizers.map(|finalizers| ("finalizers".to_owned(), finalizers)));
             }
         }
-        "services" => services::prepare(core, Some(old), new)?,
+        "services" => services::prepare(core, Some(old), new, dry_run)?,
         "daemonsets.apps" => count_templates(Some(old), new),
         "serviceaccounts" => bare_references(new),
         "leases.coordination.k8s.io" => without_candidates(new),

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -343,6 +344,11 @@ fn of_column(resource: &str, column: &str, schema: &Value) -> String {
 pub(super) static OBJECT_NAME: LazyLock<String> = LazyLock::new(|| of_metadata("name"));
 /// When a custom object was made.
 pub(crate) static OBJECT_CREATED: LazyLock<String> = LazyLock::new(|| of_metadata("creationTimestamp"));
+
+/// How many replicas a Scale asks for, and how many there are.
+pub(super) static SCALED: LazyLock<[String; 2]> = LazyLock::new(|| {
+    ["spec.replicas", "status.replicas"].map(|path| of_field(&generated_schema::<Scale>(), path))
+});
 
 fn of_metadata(field: &str) -> String {
     of_field(&generated_schema::<ObjectMeta>(), field)

@@ -29,7 +29,7 @@ impl Core {
             return Err(ApiError::method_not_allowed());
         }
         let options = WriteOptions::read(call, "CreateOptions")?;
-        let mut object = decode::object(call, options.validation)?;
+        let (mut object, _) = decode::object(call, options.validation)?;
         wipe_system_fields(&mut object);
         place(call, &mut object)?;
         single_owners(call, &mut object);
@@ -110,7 +110,8 @@ impl Core {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let invalid =
             |errors: &[FieldError]| ApiError::invalid(resource.inner_group(), &resource.kind, &name, errors);
-        kinds::prepare_create(self, resource, &mut object).map_err(|errors| invalid(&errors))?;
+        kinds::prepare_create(self, resource, &mut object, options.dry_run)
+            .map_err(|errors| invalid(&errors))?;
         let errors = kinds::validate(resource, &object, None, Scope::Main);
         if !errors.is_empty() {
             return Err(invalid(&errors));
@@ -167,7 +168,7 @@ impl Core {
         object["metadata"]["creationTimestamp"] = self.now().into();
         crate::schema::canonical(&mut object, resource.schema());
         kinds::default(&resource.name, &mut object, resource.schema());
-        kinds::prepare_create(self, resource, &mut object).ok()?;
+        kinds::prepare_create(self, resource, &mut object, false).ok()?;
         crate::schema::canonical(&mut object, resource.schema());
         let metadata = &object["metadata"];
         let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();

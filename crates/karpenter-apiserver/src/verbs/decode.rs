@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::json_text::{self, Parsed};
 use super::options::FieldValidation;
+use crate::apply::{FieldSet, hollow};
 use crate::error::ApiError;
 use crate::kinds;
 use crate::registry::Resource;
@@ -13,12 +14,13 @@ use crate::wire::{Call, decode_yaml, protobuf};
 /// How much of a body that is not understood is shown.
 const SHOWN_MAX: usize = 30;
 
-/// Reads the body as an object of the call's resource; what a client should know is left as warnings.
+/// Reads the body as an object of the call's resource, and which of its fields hold something empty that is not
+/// written; what a client should know is left as warnings.
 ///
 /// # Errors
 /// 400 when it is malformed, of another kind, has values of wrong types, or has unknown fields and the client asked
 /// for strict validation; 415 when it is in an unknown format.
-pub(super) fn object(call: &Call<'_>, validation: FieldValidation) -> Result<Value, ApiError> {
+pub(super) fn object(call: &Call<'_>, validation: FieldValidation) -> Result<(Value, FieldSet), ApiError> {
     let parsed = parsed(call)?;
     let resource = &call.resource;
     let mut object = parsed.value;
@@ -26,6 +28,7 @@ pub(super) fn object(call: &Call<'_>, validation: FieldValidation) -> Result<Val
     let handled = |error: String| {
         ApiError::bad_request(format!("{found} cannot be handled as a {}: {error}", resource.kind))
     };
+    let hollow = hollow_in(resource, &object);
     let unknown = conform(resource, &mut object).map_err(handled)?;
     let mut strict: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     strict.extend(parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}")));
@@ -35,10 +38,10 @@ pub(super) fn object(call: &Call<'_>, validation: FieldValidation) -> Result<Val
         FieldValidation::Strict if !strict.is_empty() => {
             Err(handled(format!("strict decoding error: {}", strict.join(", "))))
         }
-        FieldValidation::Ignore | FieldValidation::Strict => Ok(object),
+        FieldValidation::Ignore | FieldValidation::Strict => Ok((object, hollow)),
         FieldValidation::Warn => {
             strict.into_iter().for_each(|warning| call.session.warn(warning));
-            Ok(object)
+            Ok((object, hollow))
         }
     }
 }
@@ -190,6 +193,11 @@ fn other_kind(resource: &Resource, found: &str, version: &str, kind: &str, objec
         )
     };
     ApiError::bad_request(format!("{found} cannot be handled as a {}: {why}", resource.kind))
+}
+
+/// Returns which fields of a body of a built-in kind hold something empty that is not written.
+pub(super) fn hollow_in(resource: &Resource, body: &Value) -> FieldSet {
+    if resource.is_custom() { FieldSet::default() } else { hollow(body, resource.schema()) }
 }
 
 /// Gives an object the form and the defaults of its kind and returns the paths of unknown fields, which are gone.

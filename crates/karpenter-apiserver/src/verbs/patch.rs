@@ -4,12 +4,13 @@ use serde_json::{Value, json};
 
 use super::author::Author;
 use super::create::empty;
-use super::decode::{check_name, conform, place};
+use super::decode::{check_name, conform, hollow_in, place};
 use super::json_text;
 use super::options::{FieldValidation, WriteOptions};
 use super::update::{Proposal, Scope};
-use crate::apply::{Manager, Managers, apply};
+use crate::apply::{FieldSet, Manager, Managers, apply};
 use crate::error::{ApiError, FieldError};
+use crate::kinds;
 use crate::patch::{
     APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, go_text, json_patch, merge_patch,
     strategic_merge,
@@ -53,7 +54,7 @@ impl Core {
             }
             place(call, &mut object)?;
             check_name(call, &object)?;
-            Ok(Proposal { object, managers: None })
+            Ok(Proposal { object, managers: None, hollow: hollow_in(&call.resource, &patched) })
         })?;
         Ok(Answer::ok(body))
     }
@@ -61,20 +62,14 @@ impl Core {
     fn apply_patch(&self, call: &Call<'_>, scope: Scope) -> Result<Answer, ApiError> {
         let options = WriteOptions::read(call, "PatchOptions")?;
         let found = self.find(call);
-        let missing = || ApiError::not_found(&call.resource.qualified(), call.name());
-        // The status of a service is written by a storage that makes whole services, too.
-        let makes = scope == Scope::Main || &*call.resource.name == "services";
-        let configuration = match configuration(call) {
-            Err(_) if found.is_none() && !makes => return Err(missing()),
-            configuration => configuration?,
-        };
+        // The status of what an update may create is written by a storage that makes whole objects, too.
+        if found.is_none() && scope != Scope::Main && !kinds::allows_create_on_update(&call.resource) {
+            return Err(ApiError::not_found(&call.resource.qualified(), call.name()));
+        }
+        let configuration = configuration(call)?;
         if found.is_none() {
             let mut live = empty(&call.resource);
             let (mut object, managers) = self.applied(call, scope, &mut live, &configuration, &options)?;
-            // Only a whole object can be made, but first the configuration must make sense.
-            if !makes {
-                return Err(missing());
-            }
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
             if !uid.is_empty() {
                 let why = format!(
@@ -92,7 +87,7 @@ impl Core {
                 self.applied(call, scope, &mut old.clone(), &configuration, &options)?;
             place(call, &mut object)?;
             check_name(call, &object)?;
-            Ok(Proposal { object, managers: Some(managers) })
+            Ok(Proposal { object, managers: Some(managers), hollow: FieldSet::default() })
         })?;
         Ok(Answer::ok(body))
     }

@@ -42,6 +42,21 @@ impl Core {
         Ok(rendered.to_string().into())
     }
 
+    /// Writes the Scale of an object.
+    ///
+    /// # Errors
+    /// 406 when the client wants a list.
+    pub(super) fn rendered_scale(&self, call: &Call<'_>, scale: Value) -> Result<Bytes, ApiError> {
+        let is_custom = call.resource.is_custom();
+        if let Rendering::Table(version) = call.rendering {
+            let now = self.environment.now();
+            return Ok(table::render_scale(&scale, is_custom, now, call.query, version).to_string().into());
+        }
+        // Custom objects are scaled in the version on the wire, others in one of their own.
+        let kind = if is_custom { "v1.Scale" } else { "autoscaling.Scale" };
+        rendered_once(call.rendering, scale, kind)
+    }
+
     /// Writes a list.
     ///
     /// # Errors
@@ -77,6 +92,19 @@ impl Core {
     }
 }
 
+/// Writes what is answered and never kept, and for which there is no table; `kind` is the Go type behind it.
+///
+/// # Errors
+/// 406 when the client wants a list.
+pub(super) fn rendered_once(rendering: Rendering, value: Value, kind: &str) -> Result<Bytes, ApiError> {
+    let rendered = match rendering {
+        Rendering::Object | Rendering::Table(_) => value,
+        Rendering::Metadata(version) => metadata_only(&value, version),
+        Rendering::MetadataList(_) => return Err(not_a_list(kind)),
+    };
+    Ok(rendered.to_string().into())
+}
+
 /// Leaves out the token that lists of custom objects always carry.
 fn without_empty(mut metadata: Value) -> Value {
     if let (true, Some(fields)) = (metadata["continue"] == "", metadata.as_object_mut()) {
@@ -90,10 +118,13 @@ fn no_list(resource: &Resource) -> ApiError {
     if resource.is_custom() {
         return ApiError::unknown_failure("content is not a list");
     }
-    let kind = format!("*{}.{}", package(resource), resource.kind);
-    let message =
-        format!("you requested PartialObjectMetadataList, but the requested object is not a list ({kind})");
-    ApiError::not_that_form(message)
+    not_a_list(&format!("{}.{}", package(resource), resource.kind))
+}
+
+fn not_a_list(kind: &str) -> ApiError {
+    ApiError::not_that_form(format!(
+        "you requested PartialObjectMetadataList, but the requested object is not a list (*{kind})"
+    ))
 }
 
 /// Says that a list is no object, in terms of the types behind it.

@@ -1,17 +1,18 @@
 //! Reviews: questions in the form of objects that are answered and never stored.
 
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
 use super::author::Author;
 use super::options::agent;
+use super::rendering::rendered_once;
 use crate::apply::Managers;
 use crate::authentication::{AUDIENCE, User};
 use crate::authorization::{Action, Attributes, Rule};
 use crate::error::{ApiError, FieldError};
 use crate::schema::{Node, canonical, zero};
 use crate::server::Core;
-use crate::wire::{Answer, Query, Target, decode_body};
+use crate::wire::{Answer, Offer, Query, Target, check_accepted, decode_body, rendering};
 
 /// Group, plural name, kind and scope of the reviews that are answered.
 pub(crate) const REVIEWS: &[(&str, &str, &str, bool)] = &[
@@ -43,7 +44,9 @@ impl Core {
         if method != Method::POST || target.name.is_some() {
             return Some(Err(ApiError::method_not_allowed()));
         }
-        Some(decode_body(body).and_then(|review| {
+        let form = check_accepted(headers, Offer::Object).and_then(|()| rendering(headers, false));
+        Some(form.and_then(|form| {
+            let review = decode_body(body)?;
             check_metadata(kind, &review["metadata"], target)?;
             let status = self.verdict(kind, &review["spec"], target, user)?;
             let mut answer = json!({
@@ -69,7 +72,8 @@ impl Core {
                 let manager = query.get("fieldManager").map_or_else(|| agent(headers), str::to_owned);
                 self.review_managers(&review, kind, &target.group, &manager).put(&mut answer);
             }
-            Ok(Answer::value(StatusCode::CREATED, &answer))
+            let package = target.group.split('.').next().unwrap_or_default();
+            Ok(Answer::ok(rendered_once(form, answer, &format!("{package}.{kind}"))?).created())
         }))
     }
 

@@ -1,6 +1,5 @@
 //! The scale subresource: replicas of any kind through one shape.
 
-use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::conversion::served;
@@ -14,7 +13,7 @@ use crate::error::{ApiError, FieldError};
 use crate::registry::ScalePaths;
 use crate::selector::LabelSelector;
 use crate::server::Core;
-use crate::wire::{Answer, Call};
+use crate::wire::{Answer, Call, Rendering};
 
 const API_VERSION: &str = "autoscaling/v1";
 
@@ -23,7 +22,7 @@ impl Core {
         let (options, given) = match call.method.as_str() {
             "GET" => {
                 let object = served(&call.resource, self.current(call)?.value());
-                return Ok(Answer::value(StatusCode::OK, &scale_of(&object, paths)));
+                return Ok(Answer::ok(self.rendered_scale(call, scale_of(&object, paths))?));
             }
             "PUT" => {
                 let given = body_as(call, API_VERSION, "Scale")?;
@@ -33,7 +32,10 @@ impl Core {
             "PATCH" => (WriteOptions::read(call, "PatchOptions")?, None),
             _ => return Err(ApiError::method_not_allowed()),
         };
-        let body = self.change(call, Scope::Scale, &options, |old| {
+        // Whatever the form of the answer, it is made from the whole object.
+        let whole =
+            Call { rendering: Rendering::Object, resource: std::sync::Arc::clone(&call.resource), ..*call };
+        let body = self.change(&whole, Scope::Scale, &options, |old| {
             let before = scale_of(old, paths);
             let mut scale = given.clone().unwrap_or_else(|| before.clone());
             if given.is_none() {
@@ -46,10 +48,10 @@ impl Core {
             *place(&mut object, &paths.spec_replicas) = replicas.into();
             object["metadata"]["resourceVersion"] = scale["metadata"]["resourceVersion"].clone();
             let managers = self.scalers(call, old, &object, paths, &options);
-            Ok(Proposal { object, managers: Some(managers) })
+            Ok(Proposal { object, managers: Some(managers), hollow: FieldSet::default() })
         })?;
         let object = serde_json::from_slice(&body).map_err(ApiError::internal)?;
-        Ok(Answer::value(StatusCode::OK, &scale_of(&object, paths)))
+        Ok(Answer::ok(self.rendered_scale(call, scale_of(&object, paths))?))
     }
 }
 

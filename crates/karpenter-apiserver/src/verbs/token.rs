@@ -1,11 +1,11 @@
 //! The token subresource of service accounts.
 
-use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::author::Author;
 use super::decode::body_as;
 use super::options::WriteOptions;
+use super::rendering::rendered_once;
 use crate::admission::Write;
 use crate::apply::Managers;
 use crate::authentication::{AUDIENCE, TokenRequest};
@@ -25,6 +25,14 @@ impl Core {
         let mut request = body_as(call, API_VERSION, "TokenRequest")?;
         check_identity(call, &request)?;
         let account = self.current(call)?;
+        let meant = request["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty());
+        if let Some(meant) = meant.filter(|meant| **meant != *account.uid) {
+            let actual = &account.uid;
+            let why = format!(
+                "the UID in the token request ({meant}) does not match the UID of the service account ({actual})"
+            );
+            return Err(ApiError::conflict("TokenRequest.authentication.k8s.io", call.name(), why));
+        }
         let spec = &mut request["spec"];
         if spec["expirationSeconds"].is_null() {
             spec["expirationSeconds"] = LIFETIME_SECONDS.into();
@@ -60,12 +68,14 @@ impl Core {
         });
         request["kind"] = "TokenRequest".into();
         request["apiVersion"] = API_VERSION.into();
-        request["metadata"] = json!({
-            "name": call.name(), "namespace": call.namespace(), "uid": &*account.uid, "creationTimestamp": self.now(),
-        });
+        let metadata = &mut request["metadata"];
+        metadata["name"] = call.name().into();
+        metadata["namespace"] = call.namespace().into();
+        metadata["uid"] = (&*account.uid).into();
+        metadata["creationTimestamp"] = self.now().into();
         managers.put(&mut request);
         request["status"] = json!({"token": token, "expirationTimestamp": format_time(expires)});
-        Ok(Answer::value(StatusCode::CREATED, &request))
+        Ok(Answer::ok(rendered_once(call.rendering, request, "authentication.TokenRequest")?).created())
     }
 
     /// Finds the object whose end is to be the token's end, as a claim of the token.

@@ -8,7 +8,7 @@ use super::conversion::{served, stored};
 use super::decode::{self, check_name, conform, place, single_owners};
 use super::options::WriteOptions;
 use crate::admission::Write;
-use crate::apply::{Managers, can_be_owned};
+use crate::apply::{FieldSet, Managers, can_be_owned};
 use crate::error::{ApiError, FieldError};
 use crate::kinds;
 use crate::registry::Resource;
@@ -46,6 +46,8 @@ pub(super) struct Proposal {
     pub(super) object: Value,
     /// Who owns the fields, when server-side apply has worked it out; otherwise the caller gets what it changed.
     pub(super) managers: Option<Managers>,
+    /// What the body changes although it is written as before.
+    pub(super) hollow: FieldSet,
 }
 
 /// Why a change was not made.
@@ -69,7 +71,7 @@ impl Core {
 
     pub(super) fn update_scope(&self, call: &Call<'_>, scope: Scope) -> Result<Answer, ApiError> {
         let options = WriteOptions::read(call, "UpdateOptions")?;
-        let mut object = decode::object(call, options.validation)?;
+        let (mut object, hollow) = decode::object(call, options.validation)?;
         place(call, &mut object)?;
         check_name(call, &object)?;
         single_owners(call, &mut object);
@@ -83,7 +85,7 @@ impl Core {
             if !uid.is_empty() && uid != actual {
                 return Err(uid_conflict(call, &uid, actual, options.dry_run));
             }
-            Ok(Proposal { object: object.clone(), managers: None })
+            Ok(Proposal { object: object.clone(), managers: None, hollow: hollow.clone() })
         })?;
         Ok(Answer::ok(body))
     }
@@ -147,7 +149,7 @@ impl Core {
         options: &WriteOptions,
     ) -> Result<Bytes, Refusal> {
         let resource = &call.resource;
-        let mut new = proposal.object;
+        let Proposal { object: mut new, managers, hollow } = proposal;
         let entries = old["metadata"]["managedFields"].as_array().map_or(0, Vec::len);
         // It is never kept, only shown where nothing is.
         if !options.dry_run
@@ -155,7 +157,14 @@ impl Core {
         {
             metadata.remove("selfLink");
         }
-        let (before, managers) = self.credited(call, &mut old, &mut new, proposal.managers, scope, options);
+        let (before, managers) = match managers {
+            Some(applied) => {
+                let before = Managers::take(&mut old);
+                Managers::take(&mut new);
+                (before, applied)
+            }
+            None => self.credited(call, &mut old, &mut new, &hollow, scope, options),
+        };
         if scope == Scope::Main {
             kinds::admit_update(resource, &mut new);
         }
@@ -170,7 +179,8 @@ impl Core {
         let invalid = |errors: &[FieldError]| {
             ApiError::invalid(resource.inner_group(), &resource.kind, call.name(), errors)
         };
-        kinds::prepare_update(self, resource, &old, &mut new, scope).map_err(|errors| invalid(&errors))?;
+        kinds::prepare_update(self, resource, &old, &mut new, scope, options.dry_run)
+            .map_err(|errors| invalid(&errors))?;
         keep_system_fields(&old, &mut new);
         let errors = kinds::validate(resource, &new, Some(&old), scope);
         if !errors.is_empty() {
@@ -201,16 +211,13 @@ impl Core {
         call: &Call<'_>,
         old: &mut Value,
         new: &mut Value,
-        applied: Option<Managers>,
+        hollow: &FieldSet,
         scope: Scope,
         options: &WriteOptions,
     ) -> (Managers, Managers) {
         let resource = &call.resource;
         let before = Managers::take(&mut old.clone());
         let mut managers = Managers::take_either(old, new, scope != Scope::Main);
-        if let Some(applied) = applied {
-            return (before, applied);
-        }
         // Objects that nobody tracked from the start stay untracked.
         if managers.is_empty() {
             return (before, managers);
@@ -220,7 +227,7 @@ impl Core {
         }
         forget_unknown_versions(call, &mut managers);
         let author = Author::of(self, call, options, scope);
-        managers.update(old, new, resource.schema(), author.manager());
+        managers.update_hollow(old, new, resource.schema(), author.manager(), hollow);
         (before, managers)
     }
 

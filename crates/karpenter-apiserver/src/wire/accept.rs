@@ -120,15 +120,16 @@ pub(crate) fn check_accepted(headers: &HeaderMap, offer: Offer) -> Result<(), Ap
     Err(ApiError::no_representation(offer == Offer::List))
 }
 
-/// Chooses the shape of the answer.
+/// Chooses the shape of the answer; not everything can be shown in a table.
 ///
 /// # Errors
 /// 406 when the client takes neither JSON nor YAML nor anything, or only shapes that nothing is written in.
-pub(crate) fn rendering(headers: &HeaderMap) -> Result<Rendering, ApiError> {
+pub(crate) fn rendering(headers: &HeaderMap, tables: bool) -> Result<Rendering, ApiError> {
     accepted(headers)
         .iter()
         .filter(|choice| matches!(choice.media, JSON | YAML | "*/*"))
-        .find_map(Choice::rendering)
+        .filter_map(Choice::rendering)
+        .find(|rendering| tables || !matches!(rendering, Rendering::Table(_)))
         .ok_or_else(ApiError::not_acceptable)
 }
 
@@ -151,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_first_acceptable_rendering_wins() {
-        let render = |accept: &str| rendering(&headers(accept)).ok();
+        let render = |accept: &str| rendering(&headers(accept), true).ok();
         let table = |version: &str| format!("application/json;as=Table;v={version};g=meta.k8s.io");
         let kubectl = format!("{},{},application/json", table("v1"), table("v1beta1"));
         assert_eq!(render(&kubectl), Some(Rendering::Table(MetaVersion::V1)));
@@ -161,6 +162,8 @@ mod tests {
         assert_eq!(render("application/vnd.kubernetes.protobuf"), None);
         assert_eq!(render("application/json;as=Table"), None);
         assert_eq!(render(""), Some(Rendering::Object));
+        assert_eq!(rendering(&headers(&kubectl), false), Ok(Rendering::Object));
+        assert!(rendering(&headers(&table("v1")), false).is_err());
     }
 
     #[test]
@@ -169,7 +172,7 @@ mod tests {
         assert!(refusal(Offer::List).ends_with("application/vnd.kubernetes.protobuf;stream=watch"));
         assert!(refusal(Offer::Object).ends_with("application/vnd.kubernetes.protobuf"));
         assert_eq!(check_accepted(&headers("text/html"), Offer::Custom), Ok(()));
-        let refusal = rendering(&headers("text/html")).unwrap_err().message;
+        let refusal = rendering(&headers("text/html"), true).unwrap_err().message;
         assert!(refusal.starts_with("only the following media types"), "{refusal}");
     }
 

@@ -66,3 +66,15 @@ async fn an_applied_deployment_leaves_replicas_to_whoever_scales() {
     assert_eq!(containers.len(), 1);
     assert_eq!(containers[0].image.as_deref(), Some("b:2"));
 }
+
+#[tokio::test]
+async fn a_missing_object_has_no_status_whatever_is_applied_to_it() {
+    let world = World::new();
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let odd =
+        json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "a"}, "unheardOf": 1});
+    let sets = "/apis/apps/v1/namespaces/default/daemonsets";
+    let apply = async |path: String| world.raw("PATCH", &path, &headers, &odd).await.0;
+    assert_eq!(apply(format!("{sets}/a/status?fieldManager=one")).await, 404);
+    assert_eq!(apply(format!("{sets}/a?fieldManager=one")).await, 500);
+}

@@ -186,3 +186,20 @@ async fn a_bad_definition_is_refused_with_reasons() {
     assert_eq!(code, 422);
     assert!(status["message"].as_str().unwrap().contains("compilation failed"), "{status}");
 }
+
+#[tokio::test]
+async fn an_applied_list_where_a_number_or_a_text_belongs_is_invalid() {
+    let world = World::new();
+    let port = json!({"x-kubernetes-int-or-string": true});
+    let schema = json!({"type": "object", "properties": {"port": port}});
+    let definition = json!({"metadata": {"name": "things.acme.io"}, "spec": {
+        "group": "acme.io", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(world.raw("POST", definitions, &[], &definition).await.0, 201);
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let thing = json!({"apiVersion": "acme.io/v1", "kind": "Thing", "metadata": {"name": "t"}, "port": []});
+    let path = "/apis/acme.io/v1/things/t?fieldManager=one";
+    let (code, status) = world.raw("PATCH", path, &headers, &thing).await;
+    assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("port")), "{status}");
+}

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::patches::deployment;
 use crate::world::World;
 
 const NOTHING: &Value = &Value::Null;
@@ -160,4 +161,44 @@ async fn a_group_cannot_be_taken_on_without_a_user() {
     let message = "requested &user.DefaultInfo{Name:\"\", UID:\"u\", Groups:[]string{\"dev\"}, \
                    Extra:map[string][]string(nil)} without impersonating a user name";
     assert_eq!((code, &status["message"]), (400, &json!(message)));
+}
+
+#[tokio::test]
+async fn scales_tokens_and_reviews_have_forms_of_their_own() {
+    let world = World::new();
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    assert_eq!(world.raw("POST", deployments, &[], &deployment()).await.0, 201);
+    let scale = format!("{deployments}/web/scale");
+    let (_, table) = get(&world, &scale, &form("Table", "v1")).await;
+    let names: Vec<&Value> =
+        table["columnDefinitions"].as_array().unwrap().iter().map(|column| &column["name"]).collect();
+    assert_eq!(names, ["Name", "Desired", "Available", "Age"]);
+    assert_eq!(table["rows"][0]["cells"].as_array().unwrap()[..3], [json!("web"), json!(2), json!(0)]);
+    // The form of the answer changes nothing about what is done.
+    let accept = form("PartialObjectMetadata", "v1");
+    let headers = [("accept", accept.as_str()), ("content-type", "application/merge-patch+json")];
+    let (code, metadata) = world.raw("PATCH", &scale, &headers, &json!({"spec": {"replicas": 5}})).await;
+    assert_eq!((code, &metadata["kind"]), (200, &json!("PartialObjectMetadata")));
+    let (_, scaled) = get(&world, &scale, "application/json").await;
+    assert_eq!(scaled["spec"]["replicas"], 5);
+    let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let (code, _) = world.raw("POST", review, &[("accept", &form("Table", "v1"))], &json!({})).await;
+    assert_eq!(code, 406);
+    let either = format!("{},application/json", form("Table", "v1"));
+    let (code, answer) = world.raw("POST", review, &[("accept", &either)], &json!({})).await;
+    assert_eq!((code, &answer["kind"]), (201, &json!("SelfSubjectReview")));
+    let (code, status) =
+        world.raw("POST", review, &[("accept", &form("PartialObjectMetadataList", "v1"))], &json!({})).await;
+    let message = "you requested PartialObjectMetadataList, but the requested object is not a list \
+                   (*authentication.SelfSubjectReview)";
+    assert_eq!((code, &status["message"]), (406, &json!(message)));
+}
+
+#[tokio::test]
+async fn health_is_told_to_everybody_but_not_in_the_name_of_a_group() {
+    let world = World::new();
+    let (code, text) = world.raw_bytes("GET", "/readyz", &[("impersonate-user", "jane")], Vec::new()).await;
+    assert_eq!((code, text.as_str()), (200, "ok"));
+    let (code, _) = world.raw("GET", "/readyz", &[("impersonate-group", "dev")], NOTHING).await;
+    assert_eq!(code, 400);
 }

@@ -150,3 +150,36 @@ async fn people_are_warned_about_what_will_surprise_them() {
         assert!(warnings.iter().any(|warning| warning.contains(part)), "{part}: {warnings:?}");
     }
 }
+
+#[tokio::test]
+async fn an_address_outside_of_the_range_is_refused_and_a_taken_one_may_be_tried() {
+    let world = World::new();
+    let services = "/api/v1/namespaces/default/services";
+    let service = |name: &str, address: &str| json!({"metadata": {"name": name}, "spec": {"clusterIP": address, "ports": [{"port": 80}]}});
+    let create = async |path: &str, name: &str, address: &str| {
+        let (code, answer) = world.raw("POST", path, &[], &service(name, address)).await;
+        (code, answer["message"].as_str().unwrap_or_default().to_owned())
+    };
+    let trial = format!("{services}?dryRun=All");
+    for address in ["10.0.0.1", "10.96.0.0", "10.96.255.255"] {
+        let (code, message) = create(services, "s", address).await;
+        assert_eq!(code, 422);
+        assert!(message.ends_with(": the provided network does not match the current range"), "{message}");
+        let (_, message) = create(&trial, "s", address).await;
+        assert!(message.ends_with("The range of valid IPs is 10.96.0.0/16"), "{message}");
+    }
+    assert_eq!(create(services, "s", "10.96.0.9").await.0, 201);
+    assert_eq!(create(&trial, "t", "10.96.0.9").await.0, 201);
+    assert_eq!(create(services, "t", "10.96.0.9").await.0, 422);
+}
+
+#[tokio::test]
+async fn a_secret_without_a_name_is_the_one_with_an_empty_name() {
+    let world = World::new();
+    let spec = json!({"containers": [{"name": "c", "image": "i"}], "imagePullSecrets": [{}]});
+    let template = json!({"metadata": {"name": "t"}, "template": {"spec": spec}});
+    let (code, template) = post(&world, "/api/v1/namespaces/default/podtemplates", &template).await;
+    assert_eq!((code, &template["template"]["spec"]["imagePullSecrets"]), (201, &json!([{}])));
+    let owned = &template["metadata"]["managedFields"][0]["fieldsV1"]["f:template"]["f:spec"];
+    assert_eq!(owned["f:imagePullSecrets"], json!({".": {}, "k:{\"name\":\"\"}": {}}));
+}

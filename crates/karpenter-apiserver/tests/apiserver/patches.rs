@@ -79,3 +79,20 @@ async fn a_patch_is_judged_like_an_update() {
     assert_eq!(patched.status.unwrap().replicas, Some(7));
     assert_eq!(patched.metadata.generation, Some(1));
 }
+
+#[tokio::test]
+async fn an_empty_list_inside_of_a_whole_list_takes_it_over() {
+    let world = World::new();
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let role =
+        json!({"metadata": {"name": "r"}, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]});
+    assert_eq!(world.raw("POST", &format!("{roles}?fieldManager=first"), &[], &role).await.0, 201);
+    let patch = json!([{"op": "add", "path": "/rules/0/resourceNames", "value": []}]);
+    let path = format!("{roles}/r?fieldManager=second");
+    let headers = [("content-type", "application/json-patch+json")];
+    let (code, patched) = world.raw("PATCH", &path, &headers, &patch).await;
+    assert_eq!((code, &patched["rules"]), (200, &role["rules"]));
+    let managers = patched["metadata"]["managedFields"].as_array().unwrap();
+    let names: Vec<&Value> = managers.iter().map(|entry| &entry["manager"]).collect();
+    assert_eq!(names, ["second"]);
+}

@@ -102,3 +102,15 @@ async fn service_account_tokens_authenticate() {
     let headers = [("authorization", "Bearer wrong")];
     assert_eq!(world.raw("GET", "/api/v1/pods", &headers, &json!(null)).await.0, 401);
 }
+
+#[tokio::test]
+async fn a_token_is_for_the_account_that_is_meant() {
+    let world = World::new();
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    world.raw("POST", accounts, &[], &json!({"metadata": {"name": "bot"}})).await;
+    let path = format!("{accounts}/bot/token");
+    let (code, _) = world.raw("POST", &path, &[], &json!({"metadata": {"uid": "another"}})).await;
+    assert_eq!(code, 409);
+    let (code, token) = world.raw("POST", &path, &[], &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!((code, &token["metadata"]["labels"]), (201, &json!({"a": "b"})));
+}

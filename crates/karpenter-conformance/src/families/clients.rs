@@ -64,7 +64,7 @@ pub(super) fn script(library: &Library, script: &mut Script) {
         script.create(resource, object);
     }
     for _ in 0..8 {
-        match script.random.below(11) {
+        match script.random.below(13) {
             0 => forms(script, resource),
             1 => columns(library, script),
             2 => fields(script, resource),
@@ -75,6 +75,8 @@ pub(super) fn script(library: &Library, script: &mut Script) {
             7 => odd_requests(script, resource),
             8 => impersonated(script),
             9 => watched_by_path(script, resource),
+            10 => parts(library, script),
+            11 => health(script),
             _ => watched(script, resource),
         }
     }
@@ -134,6 +136,46 @@ fn impersonated(script: &mut Script) {
         }
     }
     script.send(request);
+}
+
+/// What is answered about objects without being one: a scale, a token, a verdict.
+fn parts(library: &Library, script: &mut Script) {
+    let form = script.random.pick(FORMS);
+    let kind =
+        script.random.pick(&["apps/v1/deployments", "apps/v1/statefulsets", "v1/replicationcontrollers"]);
+    let workloads = library.resource(kind);
+    let workload = script.sample(workloads, "scaled");
+    script.create(workloads, workload);
+    let name = script.random.pick(&["scaled", "scaled", "missing"]);
+    let scale = format!("{}/scale", script.item(workloads, name));
+    let account = script.item(library.resource("v1/serviceaccounts"), "default");
+    let request = match script.random.below(5) {
+        0 => Request::new("GET", scale),
+        1 => Request::new("GET", scale).query("includeObject", script.random.pick(&["None", "Object"])),
+        2 => {
+            let replicas = script.random.pick(&[0, 3]);
+            Request::new("PATCH", scale).patch(MERGE_PATCH, json!({"spec": {"replicas": replicas}}))
+        }
+        3 => {
+            let request =
+                json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+            Request::new("POST", format!("{account}/token")).json(request)
+        }
+        _ => {
+            let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+                "spec": {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}}});
+            Request::new("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").json(review)
+        }
+    };
+    script.send(request.header("accept", form));
+}
+
+/// Whether the server is well, asked by somebody who says to be somebody else.
+fn health(script: &mut Script) {
+    let request = Request::new("GET", script.random.pick(&["/healthz", "/livez", "/readyz"]));
+    let headers = [("impersonate-user", "jane"), ("impersonate-group", "dev"), ("impersonate-uid", "u-1")];
+    let (name, value) = script.random.pick(&headers);
+    script.send(request.header(name, value));
 }
 
 /// Watches as clients asked for them before the query could say so.

@@ -236,10 +236,12 @@ pub(super) fn token(library: &Library, script: &mut Script) {
         let name = script.random.pick(&["a", "a", "missing"]);
         let mut request =
             json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-        match script.random.below(6) {
+        match script.random.below(8) {
             0 => request["spec"]["expirationSeconds"] = json!(script.random.pick(&[600, 599, 3600, 7200])),
             1 => request["spec"]["audiences"] = json!(["other"]),
             2 => request["metadata"] = json!({"name": "b"}),
+            4 => request["metadata"] = json!({"uid": "another"}),
+            5 => request["metadata"] = json!({"labels": {"a": "b"}, "finalizers": ["a/b"], "generation": 3}),
             3 => {
                 request["spec"]["boundObjectRef"] =
                     json!({"kind": "Pod", "apiVersion": "v1", "name": "none"});

@@ -169,7 +169,6 @@ pub(super) fn inline(spec: &Place<'_, '_>, errors: &mut Errors) {
     if mode.is_set() && mode.text() != "Filesystem" {
         errors.push(mode.forbidden(&format!("may not specify volumeMode other than Filesystem {CONTEXT}")));
     }
-    attributes_class(spec, errors);
 }
 
 const SOURCES: &[&str] = &[

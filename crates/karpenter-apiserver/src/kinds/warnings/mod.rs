@@ -50,6 +50,7 @@ pub(crate) fn warnings(resource: &Resource, object: &Value, old: Option<&Value>)
                 &mut warnings,
             );
         }
+        "csidrivers.storage.k8s.io" => warnings.extend(tokens_in_the_open(&object["spec"], old)),
         "persistentvolumes" => volume(&object["spec"], &mut warnings),
         "services" => service(&object["spec"], &mut warnings),
         "endpoints" => {
@@ -80,6 +81,17 @@ fn name_in_hosts(resource: &Resource, object: &Value) -> Option<String> {
              recommended: [{}]",
             rules.join(" ")
         )
+    })
+}
+
+/// Drivers that get tokens should get them where they are not logged.
+fn tokens_in_the_open(spec: &Value, old: Option<&Value>) -> Option<String> {
+    let requests = spec["tokenRequests"].as_array().filter(|requests| !requests.is_empty())?;
+    let asked_before = old.is_some_and(|old| old["spec"]["tokenRequests"].as_array() == Some(requests));
+    (!asked_before && spec["serviceAccountTokenInSecrets"].is_null()).then(|| {
+        "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible \
+         logging of tokens in volume attributes"
+            .to_owned()
     })
 }
 
