@@ -170,6 +170,10 @@ impl Decoder {
                 let text = text.clone();
                 self.bytes(value, &text);
             }
+            (Scalar::Bytes, Value::Array(items)) => {
+                let items = items.clone();
+                self.listed_bytes(value, &items);
+            }
             (Scalar::Time | Scalar::MicroTime | Scalar::IntOrString, other) => {
                 let message = self.mismatch_message(kind_of(other), &node.go_type);
                 self.fail(message);
@@ -199,6 +203,21 @@ impl Decoder {
                 self.fail(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""));
             }
         }
+    }
+
+    /// Bytes may also be given one by one, as numbers.
+    fn listed_bytes(&mut self, value: &mut Value, items: &[Value]) {
+        let mut bytes = Vec::new();
+        for item in items {
+            let byte = item.as_u64().and_then(|number| u8::try_from(number).ok());
+            match (byte, item) {
+                (Some(byte), _) => bytes.push(byte),
+                (None, Value::Null) => bytes.push(0),
+                (None, Value::Number(number)) => self.mismatch(&format!("number {number}"), "uint8"),
+                (None, other) => self.mismatch(kind_of(other), "uint8"),
+            }
+        }
+        *value = json!(STANDARD.encode(bytes));
     }
 
     fn bytes(&mut self, value: &mut Value, text: &str) {
@@ -301,6 +320,18 @@ mod tests {
         ] {
             assert_eq!(error(value), format!("json: cannot unmarshal {expected}"));
         }
+    }
+
+    #[test]
+    fn bytes_may_be_listed() {
+        let decode = |data: Value| {
+            let mut secret = json!({"data": data});
+            let decoded = decode_typed(&mut secret, &Node::built_in("v1", "Secret"));
+            (secret["data"]["a"].clone(), decoded.error)
+        };
+        assert_eq!(decode(json!({"a": [97, 98]})), (json!("YWI="), None));
+        let error = "json: cannot unmarshal string into Go struct field Secret.data of type uint8";
+        assert_eq!(decode(json!({"a": ["x"]})).1.as_deref(), Some(error));
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub(crate) fn render(
         .iter()
         .zip(cells)
         .map(|(object, cells)| {
-            let mut row = row(object, cells, query, version);
+            let mut row = row(object, &cells, query, version);
             if let Some(conditions) = is_pod.then(|| pods::conditions(object)).flatten() {
                 row["conditions"] = conditions;
             }
@@ -90,8 +90,8 @@ pub(crate) fn render_scale(
     };
     let metadata = &scale["metadata"];
     let age = age(metadata["creationTimestamp"].as_str().unwrap_or_default(), now);
-    let cells = vec![metadata["name"].clone(), desired, scale["status"]["replicas"].clone(), age.into()];
-    let rows = Value::Array(vec![row(scale, cells, query, version)]);
+    let cells = [metadata["name"].clone(), desired, scale["status"]["replicas"].clone(), age.into()];
+    let rows = Value::Array(vec![row(scale, &cells, query, version)]);
     table(Some(scale), &definitions, &rows, version)
 }
 
@@ -106,7 +106,7 @@ fn table(first: Option<&Value>, definitions: &[Value], rows: &Value, version: Me
 }
 
 /// One object in its cells, with as much of it as is asked for.
-fn row(object: &Value, cells: Vec<Value>, query: &Query, version: MetaVersion) -> Value {
+fn row(object: &Value, cells: &[Value], query: &Query, version: MetaVersion) -> Value {
     let included = match query.get("includeObject").unwrap_or("Metadata") {
         "Object" => object.clone(),
         "None" => Value::Null,

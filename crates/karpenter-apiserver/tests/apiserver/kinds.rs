@@ -183,3 +183,22 @@ async fn a_secret_without_a_name_is_the_one_with_an_empty_name() {
     let owned = &template["metadata"]["managedFields"][0]["fieldsV1"]["f:template"]["f:spec"];
     assert_eq!(owned["f:imagePullSecrets"], json!({".": {}, "k:{\"name\":\"\"}": {}}));
 }
+
+#[tokio::test]
+async fn some_warnings_are_repeated_and_some_only_given_for_what_changes() {
+    let world = World::new();
+    let slices = "/apis/resource.k8s.io/v1/resourceslices";
+    let pool = json!({"name": "p", "generation": 1, "resourceSliceCount": 1});
+    let slice =
+        json!({"metadata": {"name": "s"}, "spec": {"driver": "Upper", "nodeName": "n", "pool": pool}});
+    let drivers = "/apis/storage.k8s.io/v1/csidrivers";
+    let requests = json!([{"audience": "a"}]);
+    let driver = json!({"metadata": {"name": "d"}, "spec": {"tokenRequests": requests}});
+    for (path, object, name, again) in [(slices, slice, "s", 1), (drivers, driver, "d", 0)] {
+        assert_eq!(world.warnings("POST", path, &object).await.len(), 1, "{path}");
+        let (code, mut stored) = world.raw("GET", &format!("{path}/{name}"), &[], &Value::Null).await;
+        assert_eq!(code, 200, "{path}");
+        stored["metadata"]["labels"] = json!({"a": "b"});
+        assert_eq!(world.warnings("PUT", &format!("{path}/{name}"), &stored).await.len(), again, "{path}");
+    }
+}

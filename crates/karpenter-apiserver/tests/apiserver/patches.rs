@@ -88,9 +88,9 @@ async fn an_empty_list_inside_of_a_whole_list_takes_it_over() {
         json!({"metadata": {"name": "r"}, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]});
     assert_eq!(world.raw("POST", &format!("{roles}?fieldManager=first"), &[], &role).await.0, 201);
     let patch = json!([{"op": "add", "path": "/rules/0/resourceNames", "value": []}]);
-    let path = format!("{roles}/r?fieldManager=second");
+    let role_path = format!("{roles}/r?fieldManager=second");
     let headers = [("content-type", "application/json-patch+json")];
-    let (code, patched) = world.raw("PATCH", &path, &headers, &patch).await;
+    let (code, patched) = world.raw("PATCH", &role_path, &headers, &patch).await;
     assert_eq!((code, &patched["rules"]), (200, &role["rules"]));
     let managers = patched["metadata"]["managedFields"].as_array().unwrap();
     let names: Vec<&Value> = managers.iter().map(|entry| &entry["manager"]).collect();

@@ -87,7 +87,8 @@ pub(super) fn validate(resource: &str, object: &Value, old: &Value, errors: &mut
                 resources::basic(&amount, errors);
             }
         }
-        "services" => load_balancer(&status, object["spec"]["type"] == "LoadBalancer", errors),
+        "services" => load_balancer(&status, old, object["spec"]["type"] == "LoadBalancer", errors),
+        "ingresses.networking.k8s.io" => balanced_addresses(&status, old, errors),
         "resourcequotas" => {
             resources::quota(&status.field("hard"), errors);
             resources::quota(&status.field("used"), errors);
@@ -151,11 +152,41 @@ fn phase(namespace: &Value, errors: &mut Errors) {
     }
 }
 
-fn load_balancer(status: &Place<'_, '_>, balanced: bool, errors: &mut Errors) {
+fn load_balancer(status: &Place<'_, '_>, old: &Value, balanced: bool, errors: &mut Errors) {
     let outside = status.field("loadBalancer");
     let ingress = outside.field("ingress");
     if ingress.len() > 0 && !balanced {
         errors.push(ingress.forbidden("may only be used when `spec.type` is 'LoadBalancer'"));
+        return;
+    }
+    for point in ingress.items() {
+        let (mode, has_address) = (point.field("ipMode"), !point.field("ip").text().is_empty());
+        match mode.is_set() {
+            true if !has_address => errors.push(mode.forbidden("may not be specified when `ip` is not set")),
+            true => errors.one_of(&mode, &["Proxy", "VIP"]),
+            false if has_address => errors.push(mode.required("must be specified when `ip` is set")),
+            false => {}
+        }
+    }
+    balanced_addresses(status, old, errors);
+}
+
+/// Where something is reached from outside; addresses that are there already may be anything.
+fn balanced_addresses(status: &Place<'_, '_>, old: &Value, errors: &mut Errors) {
+    let before = old["status"]["loadBalancer"]["ingress"].as_array().into_iter().flatten();
+    let before: Vec<&str> = before.filter_map(|point| point["ip"].as_str()).collect();
+    for point in status.field("loadBalancer").field("ingress").items() {
+        let (address, host) = (point.field("ip"), point.field("hostname"));
+        let known = address.text().is_empty() || before.contains(&address.text());
+        if !known && address.text().parse::<IpAddr>().is_err() {
+            errors.push(address.invalid("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"));
+        }
+        if !host.text().is_empty() {
+            errors.form(&host, format::dns_subdomain(host.text()));
+            if host.text().parse::<IpAddr>().is_ok() {
+                errors.push(host.invalid("must be a DNS name, not an IP address"));
+            }
+        }
     }
 }
 

@@ -1,58 +1,63 @@
 //! What a client should know about an object that is not wrong.
 
+mod addresses;
+mod objects;
 mod paths;
 mod pod;
+mod service;
 
 use serde_json::Value;
 
 use super::format;
 use crate::registry::Resource;
 
-/// Returns warnings about an object; on updates only about what may have changed.
+/// Returns warnings about an object; on updates mostly about what may have changed.
 pub(crate) fn warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
     let same = old.is_some_and(|old| old["metadata"]["generation"] == object["metadata"]["generation"]);
     let counted = !object["metadata"]["generation"].is_null();
-    if same && counted {
-        return warnings;
+    if !(same && counted) {
+        respecified(resource, object, old, &mut warnings);
     }
+    objects::repeated(&resource.name, object, old, &mut warnings);
+    warnings
+}
+
+fn respecified(resource: &Resource, object: &Value, old: Option<&Value>, warnings: &mut Vec<String>) {
     if old.is_none() {
         warnings.extend(name_in_hosts(resource, object));
     }
     match &*resource.name {
         // Nobody changes pods by hand.
         "pods" if old.is_some() => {}
-        "pods" => pod::of_template(object, "", &mut warnings),
-        "podtemplates" => pod::of_template(&object["template"], "template.", &mut warnings),
+        "daemonsets.apps" if old.is_some_and(|old| old["spec"]["template"] == object["spec"]["template"]) => {
+        }
+        "pods" => pod::of_template(object, "", warnings),
+        "podtemplates" => pod::of_template(&object["template"], "template.", warnings),
         "deployments.apps"
         | "replicasets.apps"
         | "statefulsets.apps"
         | "daemonsets.apps"
         | "jobs.batch"
         | "replicationcontrollers" => {
-            pod::of_template(&object["spec"]["template"], "spec.template.", &mut warnings);
+            pod::of_template(&object["spec"]["template"], "spec.template.", warnings);
         }
         "cronjobs.batch" => {
             let template = &object["spec"]["jobTemplate"]["spec"]["template"];
-            pod::of_template(template, "spec.jobTemplate.spec.template.", &mut warnings);
+            pod::of_template(template, "spec.jobTemplate.spec.template.", warnings);
         }
         "persistentvolumeclaims" => {
             whole_bytes(
                 &object["spec"]["resources"]["requests"],
                 "spec.resources.requests",
                 "storage",
-                &mut warnings,
+                warnings,
             );
-            whole_bytes(
-                &object["spec"]["resources"]["limits"],
-                "spec.resources.limits",
-                "storage",
-                &mut warnings,
-            );
+            whole_bytes(&object["spec"]["resources"]["limits"], "spec.resources.limits", "storage", warnings);
         }
         "csidrivers.storage.k8s.io" => warnings.extend(tokens_in_the_open(&object["spec"], old)),
-        "persistentvolumes" => volume(&object["spec"], &mut warnings),
-        "services" => service(&object["spec"], &mut warnings),
+        "persistentvolumes" => volume(&object["spec"], warnings),
+        "services" => service::of_service(object, warnings),
         "endpoints" => {
             warnings.push(
                 "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned(),
@@ -60,7 +65,6 @@ pub(crate) fn warnings(resource: &Resource, object: &Value, old: Option<&Value>)
         }
         _ => {}
     }
-    warnings
 }
 
 /// Names of workloads end up in the names of hosts.
@@ -156,43 +160,5 @@ fn volume(spec: &Value, warnings: &mut Vec<String>) {
     for (index, term) in items(&spec["nodeAffinity"]["required"]["nodeSelectorTerms"]) {
         let path = format!("spec.nodeAffinity.required.nodeSelectorTerms[{index}]");
         node_selector_term(term, &path, false, warnings);
-    }
-}
-
-fn service(spec: &Value, warnings: &mut Vec<String>) {
-    let is_set = |name: &str| match &spec[name] {
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        _ => false,
-    };
-    let headless = spec["type"] == "ClusterIP" && spec["clusterIP"] == "None";
-    let elsewhere = spec["type"] == "ExternalName";
-    for (holds, warning) in [
-        (headless && is_set("loadBalancerIP"), "spec.loadBalancerIP is ignored for headless services"),
-        (headless && is_set("externalIPs"), "spec.externalIPs is ignored for headless services"),
-        (
-            headless && spec["sessionAffinity"] != "None",
-            "spec.SessionAffinity is ignored for headless services",
-        ),
-        (
-            !headless && !elsewhere && is_set("externalIPs"),
-            "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
-        ),
-        (
-            elsewhere && is_set("externalIPs"),
-            "spec.externalIPs is ignored when spec.type is \"ExternalName\"",
-        ),
-        (
-            !elsewhere && is_set("externalName"),
-            "spec.externalName is ignored when spec.type is not \"ExternalName\"",
-        ),
-        (
-            spec["trafficDistribution"] == "PreferClose",
-            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
-        ),
-    ] {
-        if holds {
-            warnings.push(warning.to_owned());
-        }
     }
 }
