@@ -202,3 +202,18 @@ async fn some_warnings_are_repeated_and_some_only_given_for_what_changes() {
         assert_eq!(world.warnings("PUT", &format!("{path}/{name}"), &stored).await.len(), again, "{path}");
     }
 }
+
+#[tokio::test]
+async fn the_name_of_an_attached_volume_is_checked_even_beside_another_source() {
+    let world = World::new();
+    let source = json!({"persistentVolumeName": "a/b", "inlineVolumeSpec": {}});
+    let spec = json!({"attacher": "a.example.com", "nodeName": "n", "source": source});
+    let attachment = json!({"metadata": {"name": "v"}, "spec": spec});
+    let (code, status) = post(&world, "/apis/storage.k8s.io/v1/volumeattachments", &attachment).await;
+    let causes = status["details"]["causes"].as_array().unwrap();
+    let fields: Vec<&Value> = causes.iter().map(|cause| &cause["field"]).collect();
+    assert_eq!(
+        (code, fields),
+        (422, vec![&json!("spec.source"), &json!("spec.source.persistentVolumeName")])
+    );
+}

@@ -131,9 +131,11 @@ fn attachment(spec: &Place<'_, '_>, errors: &mut Errors) {
             if name.text().is_empty() {
                 errors.push(name.required("must specify non empty persistentVolumeName"));
             }
-            errors.form(&name, format::dns_subdomain(name.text()));
         }
         (false, true) => claim::inline(&inline, errors),
+    }
+    if name.is_set() {
+        errors.form(&name, format::dns_subdomain(name.text()));
     }
     let node = spec.field("nodeName");
     errors.form(&node, format::dns_subdomain(node.text()));
