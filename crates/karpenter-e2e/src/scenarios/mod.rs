@@ -1,5 +1,6 @@
 //! The scenarios, in the order in which they run.
 
+mod disruption;
 mod faults;
 mod life;
 mod limits;
@@ -27,6 +28,7 @@ pub(crate) const ALL: &[Scenario] = scenarios![
     life::a_deleted_claim_waits_for_the_budget_of_its_pods,
     life::pods_are_spread_over_zones,
     life::claims_are_listed_as_upstream_lists_them,
+    disruption::consolidation_keeps_every_promise,
     limits::a_pool_stays_within_its_limits,
     limits::an_invalid_requirement_is_refused,
     limits::an_unknown_node_class_is_named,
