@@ -399,7 +399,8 @@ impl Core {
             Method::POST => named && target.subresource.is_none(),
             Method::PUT => !named,
             Method::PATCH => !named || !is_patch(headers),
-            _ => false,
+            Method::GET | Method::HEAD | Method::DELETE => false,
+            _ => true,
         };
         check_accepted(headers, offer(&resource, method, target))?;
         if let Some(warning) = resource.deprecation().filter(|_| !misused && target.subresource.is_none()) {

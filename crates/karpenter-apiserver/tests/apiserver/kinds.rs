@@ -217,3 +217,11 @@ async fn the_name_of_an_attached_volume_is_checked_even_beside_another_source() 
         (422, vec![&json!("spec.source"), &json!("spec.source.persistentVolumeName")])
     );
 }
+
+#[tokio::test]
+async fn what_cannot_be_asked_for_is_not_warned_about() {
+    let world = World::new();
+    let endpoints = "/api/v1/namespaces/default/endpoints";
+    assert_eq!(world.warnings("GET", endpoints, &Value::Null).await.len(), 1);
+    assert!(world.warnings("BREW", endpoints, &Value::Null).await.is_empty());
+}
