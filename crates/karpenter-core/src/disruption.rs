@@ -255,7 +255,9 @@ impl<'a> Planner<'a> {
                 }
             }
         }
-        let source_cost = taken.iter().map(|candidate| candidate.price).sum();
+        taken.sort_by(|one, other| one.node.name.cmp(&other.node.name));
+        let prices: Vec<f64> = taken.iter().map(|candidate| candidate.price).collect();
+        let source_cost = prices.iter().sum();
         (!taken.is_empty()).then(|| DisruptionCommand {
             method: DisruptionMethod::Emptiness,
             reason: DisruptionReason::Empty,
@@ -266,6 +268,7 @@ impl<'a> Planner<'a> {
             repair: None,
             terminate_first: None,
             scores: Vec::new(),
+            prices,
             source_cost,
             savings: source_cost,
         })

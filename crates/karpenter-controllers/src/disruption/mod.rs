@@ -290,6 +290,7 @@ impl Disruption {
         };
         match self.sightings.judge(first, |node| self.quiet_since(node), view.now) {
             Verdict::Wait(until) => {
+                tracing::debug!("a move was found that will be made at {until} if it stays good");
                 self.next_look = self.next_look.into_iter().chain([until]).min();
                 return Outcome::after(POLL.min(self.wait(view.now))).then_all(told);
             }

@@ -45,12 +45,13 @@ impl Sightings {
         }
         self.empty = empty;
         let known = self.consolidation.take();
-        let method = known.as_ref().map(|(command, _)| command.method);
-        self.consolidation = known.filter(|(known, _)| found.iter().any(|command| is_same(known, command)));
-        if self.consolidation.is_none() {
-            lost.extend(method);
-            self.consolidation = found.iter().find(|command| waits(command)).map(|new| (new.clone(), now));
-        }
+        let is_found = |known: &DisruptionCommand| found.iter().any(|command| is_same(known, command));
+        lost.extend(known.iter().filter(|(known, _)| !is_found(known)).map(|(known, _)| known.method));
+        // Of several, the first will be made.
+        self.consolidation = found.iter().find(|command| waits(command)).map(|first| {
+            let since = known.filter(|(known, _)| is_same(known, first)).map_or(now, |(_, since)| since);
+            (first.clone(), since)
+        });
         lost
     }
 
@@ -72,7 +73,7 @@ impl Sightings {
     /// Of empty nodes, those that have been empty for long enough may go alone.
     fn judge_empty(
         &self,
-        mut found: DisruptionCommand,
+        found: DisruptionCommand,
         quiet: impl Fn(&str) -> Option<Timestamp>,
         now: Timestamp,
     ) -> Verdict {
@@ -84,8 +85,7 @@ impl Sightings {
         if first > now {
             return Verdict::Wait(first);
         }
-        found.candidates.retain(|node| ripe(node) <= now);
-        Verdict::Make(found)
+        Verdict::Make(found.only(|node| ripe(node) <= now))
     }
 
     /// Forgets nodes that are about to go.
@@ -130,8 +130,9 @@ mod tests {
             repair: None,
             terminate_first: None,
             scores: Vec::new(),
-            source_cost: 1.0,
-            savings: 1.0,
+            prices: vec![1.0; nodes.len()],
+            source_cost: nodes.len() as f64,
+            savings: nodes.len() as f64,
         }
     }
 
@@ -196,6 +197,17 @@ mod tests {
         sightings.forget(&empty);
         assert!(sightings.note(std::slice::from_ref(&rest), at(15)).is_empty());
         assert_eq!(judged(sightings.judge(rest, never_quiet, at(15))), Ok(vec!["b".into()]));
+    }
+
+    #[test]
+    fn of_two_consolidations_the_first_is_followed() {
+        let mut sightings = Sightings::default();
+        let single = found(DisruptionMethod::SingleNodeConsolidation, &["b"]);
+        let multi = found(DisruptionMethod::MultiNodeConsolidation, &["a", "b"]);
+        sightings.note(std::slice::from_ref(&single), at(0));
+        assert!(sightings.note(&[multi.clone(), single.clone()], at(10)).is_empty());
+        assert!(sightings.note(&[multi.clone(), single], at(25)).is_empty());
+        assert_eq!(judged(sightings.judge(multi.clone(), never_quiet, at(25))), Ok(multi.candidates));
     }
 
     #[test]

@@ -222,6 +222,7 @@ impl<'f> Field<'f> {
             existing: draft.placed.existing,
             repair: None,
             terminate_first: None,
+            prices: Vec::new(),
             scores: self.scores(&draft.nodes, draft.savings),
             source_cost: self.source(&draft.nodes),
             savings: draft.savings,

@@ -146,10 +146,24 @@ pub struct DisruptionCommand {
     pub terminate_first: Option<TerminateFirst>,
     /// Scores of the move in the Balanced NodePools it takes nodes from.
     pub scores: Vec<(Arc<str>, f64)>,
+    /// What each node costs per hour, where each may go without the others; nothing where they go together.
+    pub prices: Vec<f64>,
     /// What the nodes cost per hour.
     pub source_cost: f64,
     /// What is saved per hour, the replacements at their cheapest.
     pub savings: f64,
+}
+
+impl DisruptionCommand {
+    /// The same for some of the nodes only, where each may go without the others.
+    #[must_use]
+    pub fn only(mut self, goes: impl Fn(&Arc<str>) -> bool) -> Self {
+        let priced = self.candidates.into_iter().zip(self.prices).filter(|(node, _)| goes(node));
+        (self.candidates, self.prices) = priced.unzip();
+        self.source_cost = self.prices.iter().sum();
+        self.savings = self.source_cost;
+        self
+    }
 }
 
 /// A node and its future.

@@ -97,6 +97,7 @@ impl<'a> Broken<'a> {
             existing: Vec::new(),
             repair: Some(self.need.clone()),
             terminate_first: None,
+            prices: Vec::new(),
             scores: Vec::new(),
             source_cost: 0.0,
             savings: 0.0,

@@ -145,6 +145,7 @@ fn command(node: &Arc<Node>, pool: &Arc<str>, terminate_first: Option<TerminateF
         existing: Vec::new(),
         repair: None,
         terminate_first,
+        prices: Vec::new(),
         scores: Vec::new(),
         source_cost: 0.0,
         savings: 0.0,

@@ -3,7 +3,7 @@
 
 use super::bin::{self, Bin};
 use super::packing::quota;
-use super::resources::Amounts;
+use super::resources::{Amounts, fits};
 use super::states::meet;
 use super::topology::Topology;
 use super::world::World;
@@ -81,6 +81,10 @@ fn united(world: &mut World<'_>, first: usize, second: usize, extra: f64) -> Opt
         || one.allowed.is_some()
         || other.allowed.is_some()
     {
+        return None;
+    }
+    // Two nodes that are large already fit no machine together, and most are.
+    if !fits(&one.load, &other.load, &problem.templates[one.template as usize].most_room) {
         return None;
     }
     let sets = meet(&world.states.get(one.state).sets, &world.states.get(other.state).sets)?;

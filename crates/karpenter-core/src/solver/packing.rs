@@ -519,18 +519,23 @@ fn keeps_apart(class: &Class, level: u8) -> SmallVec<[(Apart, u32); 1]> {
 }
 
 /// What a pod of each lot would cost on the machine that suits it best.
-fn worths(world: &World<'_>, lots: &[Lot]) -> Vec<f64> {
-    let mut known: FxHashMap<(StateId, &Amounts), f64> = FxHashMap::default();
-    lots.iter()
-        .map(|lot| {
-            let amounts = &world.class(lot.class).amounts;
-            *known.entry((lot.state, amounts)).or_insert_with(|| worth(world, lot.state, amounts))
-        })
-        .collect()
+fn worths(world: &mut World<'_>, lots: &[Lot]) -> Vec<f64> {
+    let problem = world.problem;
+    lots.iter().map(|lot| worth(world, lot.state, &problem.classes[lot.class as usize].amounts)).collect()
 }
 
 /// What a pod with these requests costs on the machine of a state that suits it best.
-pub(crate) fn worth(world: &World<'_>, state: StateId, amounts: &Amounts) -> f64 {
+pub(crate) fn worth(world: &mut World<'_>, state: StateId, amounts: &Amounts) -> f64 {
+    let key = (state, amounts.clone());
+    if let Some(known) = world.worths.get(&key) {
+        return *known;
+    }
+    let worth = lowest_share(world, state, amounts);
+    world.worths.insert(key, worth);
+    worth
+}
+
+fn lowest_share(world: &World<'_>, state: StateId, amounts: &Amounts) -> f64 {
     let state = world.states.get(state);
     let room = &world.problem.templates[state.template as usize].room;
     let columns = bin::carrying(world.problem, state, None, amounts);

@@ -26,6 +26,8 @@ pub(crate) struct Template {
     pub(crate) types: Bits,
     /// What pods may use on each column once its DaemonSets run.
     pub(crate) room: Vec<Amounts>,
+    /// The most of each resource that any column of the pool has room for.
+    pub(crate) most_room: Amounts,
     /// Distinct sets of DaemonSets: columns, overhead, host ports.
     pub(crate) daemon_groups: Vec<DaemonGroup>,
     /// Keys with `minValues`, and how many values are needed.
@@ -42,6 +44,13 @@ pub(crate) struct DaemonGroup {
     pub(crate) columns: Bits,
     pub(crate) overhead: ResourceList,
     pub(crate) ports: Vec<HostPort>,
+}
+
+/// The largest amount of each resource.
+fn most<'a>(rooms: impl Iterator<Item = &'a Amounts>, resources: usize) -> Amounts {
+    rooms.fold(Amounts::from_elem(0, resources), |most, room| {
+        most.iter().zip(room).map(|(most, room)| *most.max(room)).collect()
+    })
 }
 
 /// Requirements and labels of a pool as one set.
@@ -85,6 +94,8 @@ impl TemplateParts<'_> {
         let base = states.base(id, sets.clone(), &types, self.columns);
         let daemon_groups = self.daemon_groups(pool, &sets, &types);
         let room = self.room(&daemon_groups);
+        let most_room =
+            most(states.get(base).columns.iter().map(|column| &room[column]), self.resources.len());
         let min_values = pool
             .requirements
             .iter()
@@ -96,6 +107,7 @@ impl TemplateParts<'_> {
             base,
             types,
             room,
+            most_room,
             daemon_groups,
             min_values,
             remaining,

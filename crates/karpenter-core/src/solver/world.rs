@@ -19,6 +19,7 @@ use super::topology::{CounterId, RuleKind, Topology};
 use super::volumes::Attachment;
 use crate::cluster::HostPort;
 use crate::plan::MinValuesPolicy;
+use rustc_hash::FxHashMap;
 
 /// How a strategy departs from the reference behaviour.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,6 +73,8 @@ pub(crate) struct World<'p> {
     pub(crate) population: Vec<u32>,
     /// What was changed, where that may have to be undone.
     pub(super) journal: Option<Journal>,
+    /// What pods with such requests cost on the machine of a state that suits them best, as far as somebody asked.
+    pub(super) worths: FxHashMap<(StateId, Amounts), f64>,
     /// Questions asked so far: the measure of work.
     pub(crate) steps: u64,
 }
@@ -137,6 +140,7 @@ impl<'p> World<'p> {
             tuning,
             population: problem.population.clone(),
             journal: None,
+            worths: FxHashMap::default(),
             steps: 0,
         };
         for template in 0..problem.templates.len() {
