@@ -12,9 +12,10 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karpenter_api::labels::NODEPOOL;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
-use karpenter_core::cluster::{Cluster, ClusterSnapshot, Event, PodOwner};
+use karpenter_core::cluster::{Cluster, ClusterSnapshot, Event, PodId, PodOwner};
 use karpenter_kube::node::Machine;
 use karpenter_kube::{Interner, daemon_set, disruption_budget, namespace, node, volume};
 use karpenter_quantity::ResourceList;
@@ -159,9 +160,25 @@ impl State {
         self.reserved.get(pool).copied().unwrap_or_default()
     }
 
-    /// Remembers where a waiting pod was planned to go.
-    pub(crate) fn plan_to(&mut self, pod: &Arc<str>, place: &Arc<str>) {
-        self.planned.insert(pod.clone(), place.clone());
+    /// Remembers where a pod was planned to go, unless it has gone meanwhile or found a node without us: nothing would ever come to
+    /// make us forget it again.
+    pub(crate) fn plan_to(&mut self, pod: &PodId, place: &Arc<str>) {
+        let known = self.pods.get(&Key::namespaced(&pod.namespace, &pod.name));
+        let moves = |node: &Arc<str>| self.leaving.contains(node) || self.is_going(node);
+        let waits = |known: &ObservedPod| {
+            known.uid() == &*pod.uid && known.deletion.is_none() && known.node.as_ref().is_none_or(moves)
+        };
+        if known.is_some_and(|known| waits(known)) {
+            self.planned.insert(pod.uid.clone(), place.clone());
+        }
+    }
+
+    /// Whether a node or its claim is being deleted.
+    fn is_going(&self, node: &str) -> bool {
+        let going =
+            |deleted: Option<&ObjectMeta>| deleted.is_some_and(|meta| meta.deletion_timestamp.is_some());
+        going(self.nodes.get(node).map(|node| &node.metadata))
+            || going(self.claim_of(node).map(|claim| &claim.metadata))
     }
 
     /// Where a waiting pod was planned to go.
@@ -667,4 +684,18 @@ fn lean_node(mut node: Node) -> Node {
         status.volumes_in_use = None;
     }
     node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_has_gone_while_it_was_planned_holds_no_node() {
+        let shared = SharedState::new(&LabelRules::default());
+        let mut state = shared.lock();
+        let gone = PodId { namespace: "default".into(), name: "web".into(), uid: "u".into() };
+        state.plan_to(&gone, &"node".into());
+        assert!(state.nominated().is_empty());
+    }
 }

@@ -119,7 +119,7 @@ impl Provisioner {
             let name = format!("{}-{}", claim.node_pool, view.environment.suffix());
             let place: Arc<str> = name.as_str().into();
             for pod in &claim.pods {
-                self.state.lock().plan_to(&plan.pods[*pod as usize].id.uid, &place);
+                self.state.lock().plan_to(&plan.pods[*pod as usize].id, &place);
             }
             events.extend(self.nominations(
                 claim,
@@ -155,7 +155,7 @@ impl Provisioner {
     fn remember_places(&self, plan: &ProvisioningPlan) {
         let mut state = self.state.lock();
         for (node, pods) in &plan.existing {
-            pods.iter().for_each(|pod| state.plan_to(&plan.pods[*pod as usize].id.uid, node));
+            pods.iter().for_each(|pod| state.plan_to(&plan.pods[*pod as usize].id, node));
         }
     }
 
