@@ -126,7 +126,9 @@ impl Controller for DriftDetection {
         };
         let mut new = NodeClaim::clone(claim);
         if !condition(claim, LAUNCHED).is_some_and(is_true) {
-            conditions(&mut new, view.now).clear(DRIFTED);
+            if condition(claim, DRIFTED).is_some() {
+                conditions(&mut new, view.now).clear(DRIFTED);
+            }
             return Outcome::done().then_all(difference(&**claim, &new));
         }
         let heard = self.fresh(claim, view.now);

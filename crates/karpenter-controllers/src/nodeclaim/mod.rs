@@ -121,7 +121,8 @@ impl Lifecycle {
         } else if let Some(outcome) = self.launch(claim, &mut new, view) {
             return outcome;
         }
-        let nodes = self.nodes(&new, view.caches);
+        // Until the machine is written down nobody knows whose node this is, and a change of the node would wake nobody.
+        let nodes = if provider_id(claim).is_some() { self.nodes(&new, view.caches) } else { Vec::new() };
         let node_write = registration::step(&mut new, &nodes, view.now)
             .or_else(|| initialization::step(&mut new, &nodes, view.now))
             .or_else(|| registration::hydrate(&new, &nodes));

@@ -84,6 +84,18 @@ async fn a_deleted_claim_drains_its_node_and_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_joins_before_its_launch_is_written_down_is_registered() {
+    let world = World::new().await;
+    world.set_boot_time("0s").await;
+    let _running = world.start();
+    world.create_pending_pod("a", "500m").await;
+    pass(10).await;
+    let claim = &world.list_claims().await[0];
+    assert_eq!(condition(claim, "Launched"), "True");
+    assert_eq!(condition(claim, "Registered"), "True");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_whose_place_is_taken_gets_another() {
     let world = World::new().await;
     let _running = world.start();
