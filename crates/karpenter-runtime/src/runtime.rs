@@ -23,7 +23,7 @@ use crate::watch::{Observation, Watch};
 use crate::write::{Write, WriteKind};
 
 /// Writes under way at a time.
-const WRITES_AT_A_TIME: usize = 48;
+const WRITES_AT_A_TIME: usize = 32;
 /// News that may wait to be taken in before watches wait themselves.
 const NEWS_WAITING: usize = 1024;
 /// How long effects under way may take once the runtime is told to stop.

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{AsyncBufReadExt as _, StreamExt as _};
+use futures::AsyncBufReadExt as _;
 use http::HeaderValue;
 use http::header::ACCEPT_ENCODING;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
@@ -306,14 +306,17 @@ impl Follower {
             Err(kube::Error::Api(status)) if status.code == 410 => return Ok(Ok(End::Gone)),
             Err(error) => return Ok(Err(error)),
         };
-        let mut lines = pin!(stream.lines());
+        let mut stream = pin!(stream);
+        // One buffer for all lines: to make room for each anew would cost more than to read it.
+        let mut line = String::new();
         loop {
-            let line = match tokio::time::timeout(DEAD, lines.next()).await {
-                Ok(Some(Ok(line))) => line,
-                Ok(Some(Err(error))) if is_cut(&error) => return Ok(Ok(End::Over)),
-                Ok(Some(Err(error))) => return Ok(Err(kube::Error::ReadEvents(error))),
-                Ok(None) | Err(_) => return Ok(Ok(End::Over)),
-            };
+            line.clear();
+            match tokio::time::timeout(DEAD, stream.read_line(&mut line)).await {
+                Ok(Ok(1..)) => {}
+                Ok(Err(error)) if is_cut(&error) => return Ok(Ok(End::Over)),
+                Ok(Err(error)) => return Ok(Err(kube::Error::ReadEvents(error))),
+                Ok(Ok(0)) | Err(_) => return Ok(Ok(End::Over)),
+            }
             *failures = 0;
             match self.hear(&line, version) {
                 Ok(Heard::News(news)) => self.send(Observation::News(news)).await?,
@@ -329,8 +332,7 @@ impl Follower {
 
     /// Reads one line of a watch.
     fn hear(&self, line: &str, version: &mut String) -> serde_json::Result<Heard> {
-        let Event { r#type, object } = serde_json::from_str(line)?;
-        let text = object.get();
+        let (r#type, text) = event(line)?;
         let mut note = |heard: Option<String>| *version = heard.unwrap_or_else(|| std::mem::take(version));
         match r#type {
             "ADDED" | "MODIFIED" => {
@@ -388,6 +390,19 @@ impl Follower {
     }
 }
 
+/// The type and the object of an event. Servers write events in one way only, so there is no need to read the object to find its end.
+fn event(line: &str) -> serde_json::Result<(&str, &str)> {
+    let parts = || {
+        let rest = line.strip_prefix(r#"{"type":""#)?.trim_end().strip_suffix('}')?;
+        let (r#type, object) = rest.split_once(r#"","object":"#)?;
+        r#type.bytes().all(|byte| byte.is_ascii_uppercase()).then_some((r#type, object))
+    };
+    match parts() {
+        Some(parts) => Ok(parts),
+        None => serde_json::from_str(line).map(|Event { r#type, object }| (r#type, object.get())),
+    }
+}
+
 /// Whether a connection ended in the middle, as long watches do when something between us and the server ends them.
 fn is_cut(error: &io::Error) -> bool {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
@@ -401,4 +416,25 @@ fn is_cut(error: &io::Error) -> bool {
         cause = error.source();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_understood_however_it_is_written() {
+        let object = r#"{"metadata":{"annotations":{"a":"\",\"object\":{}}"}}}"#;
+        for line in [
+            format!(r#"{{"type":"ADDED","object":{object}}}"#),
+            format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n"),
+            format!(r#"{{ "object": {object}, "type": "ADDED" }}"#),
+        ] {
+            assert_eq!(event(&line).unwrap(), ("ADDED", object));
+        }
+        for line in ["", "{", r#"{"type":"ADDED"}"#, r#"{"type":"ADDED","object":{}"#] {
+            let text = event(line).and_then(|(_, text)| serde_json::from_str::<serde_json::Value>(text));
+            assert!(text.is_err(), "{line}");
+        }
+    }
 }
