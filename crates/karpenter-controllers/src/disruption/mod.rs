@@ -300,7 +300,7 @@ impl Disruption {
                     first.method == DisruptionMethod::StaticDrift && next.method == first.method
                 });
                 let rest: Vec<_> = rest.collect();
-                for command in std::iter::once(first).chain(rest) {
+                for command in std::iter::once(*first).chain(rest) {
                     // Each alone may launch; whether it still may after the others is asked again.
                     if self.may_launch(&command, &pools, view.now) {
                         self.make(command, &pools, view);

@@ -24,7 +24,7 @@ pub(super) struct Sightings {
 /// What is to become of a command that was found.
 pub(super) enum Verdict {
     /// It is made, or that part of it which has stayed good.
-    Make(DisruptionCommand),
+    Make(Box<DisruptionCommand>),
     /// It may be made then, if it is still good.
     Wait(Timestamp),
 }
@@ -67,7 +67,7 @@ impl Sightings {
         }
         let since = self.consolidation.as_ref().filter(|(known, _)| is_same(known, &found));
         let ripe = since.map_or(now, |(_, since)| *since) + STAYS_GOOD;
-        if !waits(&found) || ripe <= now { Verdict::Make(found) } else { Verdict::Wait(ripe) }
+        if !waits(&found) || ripe <= now { Verdict::Make(found.into()) } else { Verdict::Wait(ripe) }
     }
 
     /// Of empty nodes, those that have been empty for long enough may go alone.
@@ -85,7 +85,7 @@ impl Sightings {
         if first > now {
             return Verdict::Wait(first);
         }
-        Verdict::Make(found.only(|node| ripe(node) <= now))
+        Verdict::Make(found.only(|node| ripe(node) <= now).into())
     }
 
     /// Forgets nodes that are about to go.
