@@ -39,12 +39,24 @@ impl k8s_openapi::Metadata for LeanPod {
 
 impl Kind for LeanPod {
     fn read(text: &str) -> serde_json::Result<Self> {
-        Ok(Self(serde_json::from_str::<PodText>(text)?.into()))
+        let PodText { metadata, spec, status } = serde_json::from_str(text)?;
+        Ok(Self(kube::Pod { metadata, spec, status }))
     }
 
     fn json(&self) -> Value {
         self.0.json()
     }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PodText {
+    #[serde(deserialize_with = "one::<MetadataText, _, _>")]
+    metadata: ObjectMeta,
+    #[serde(deserialize_with = "perhaps::<SpecText, _, _>")]
+    spec: Option<kube::PodSpec>,
+    #[serde(deserialize_with = "perhaps::<StatusText, _, _>")]
+    status: Option<kube::PodStatus>,
 }
 
 /// Declares what is read of an object.
@@ -58,21 +70,11 @@ macro_rules! lean {
 
         impl From<$text> for $object {
             fn from(text: $text) -> Self {
-                #[allow(clippy::needless_update, reason = "an object may be read whole")]
                 Self { $($field: text.$field),+, ..Self::default() }
             }
         }
     };
 }
-
-lean!(PodText of kube::Pod {
-    #[serde(deserialize_with = "one::<MetadataText, _, _>")]
-    metadata: ObjectMeta,
-    #[serde(deserialize_with = "perhaps::<SpecText, _, _>")]
-    spec: Option<kube::PodSpec>,
-    #[serde(deserialize_with = "perhaps::<StatusText, _, _>")]
-    status: Option<kube::PodStatus>,
-});
 
 lean!(MetadataText of ObjectMeta {
     name: Option<String>,

@@ -187,13 +187,13 @@ impl Columns {
     fn add_offerings(&mut self, groups: &[Vec<usize>], labels: &LabelTable) {
         let types = self.types.clone();
         let mut by_content: FxHashMap<(&RequirementSet, Option<&Arc<str>>), usize> = FxHashMap::default();
-        let mut by_place: FxHashMap<*const RequirementSet, usize> = FxHashMap::default();
+        let mut by_place: FxHashMap<(*const RequirementSet, Option<&Arc<str>>), usize> = FxHashMap::default();
         let count = self.len();
         for (column, group) in groups.iter().enumerate() {
             let instance_type = &types[self.type_of[column] as usize];
             for offering in group.iter().map(|number| &instance_type.offerings[*number]) {
                 let reservation = offering.reservation.as_ref().map(|reservation| &reservation.id);
-                let mut class_of_content = || {
+                let class_of_content = || {
                     let content = (&*offering.requirements, reservation);
                     *by_content.entry(content).or_insert_with(|| {
                         self.offerings.push(OfferingClass {
@@ -206,12 +206,8 @@ impl Columns {
                         self.offerings.len() - 1
                     })
                 };
-                let class = match reservation {
-                    Some(_) => class_of_content(),
-                    None => {
-                        *by_place.entry(Arc::as_ptr(&offering.requirements)).or_insert_with(class_of_content)
-                    }
-                };
+                let place = (Arc::as_ptr(&offering.requirements), reservation);
+                let class = *by_place.entry(place).or_insert_with(class_of_content);
                 let class = &mut self.offerings[class];
                 if offering.available {
                     class.available.insert(column);
