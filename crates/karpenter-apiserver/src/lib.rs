@@ -57,6 +57,7 @@ mod data_dir;
 mod derived;
 mod discovery;
 mod error;
+mod health;
 mod kinds;
 mod openapi;
 mod patch;

@@ -27,7 +27,7 @@ use crate::registry::{Registry, Resource, Subresource};
 use crate::store::{Disk, DiskError, ResourceName, Stopped, Store};
 use crate::wire::{
     BoxError, Call, Offer, Query, ResponseBody, Route, Target, add_warnings, bytes_response, check_accepted,
-    into_yaml, page_not_found, prefers_yaml, rendering, text_response,
+    into_yaml, page_not_found, prefers_yaml, rendering,
 };
 use karpenter_environment::{Environment, SystemEnvironment};
 
@@ -339,21 +339,22 @@ impl Core {
     /// Answers a request as far as the session's verdicts reach.
     fn answer(self: &Arc<Self>, incoming: &Incoming<'_>, session: &Session) -> Response<ResponseBody> {
         let route = Route::parse(incoming.uri.path());
-        let user = match self.caller(incoming.headers, incoming.peer) {
-            Ok(user) => user,
-            // Whoever does not say who it is may still ask whether the server is there.
-            Err(error)
-                if matches!(route, Route::Health)
-                    && error.code == StatusCode::UNAUTHORIZED
-                    && incoming.is_nameless() =>
-            {
-                return text_response(StatusCode::OK, "ok");
-            }
-            Err(error) => return error.into_response(),
+        let query = || Query::parse(incoming.uri.query());
+        let public = match &route {
+            Route::Health(health) if health.check.is_none() => Some(health),
+            _ => None,
         };
-        if matches!(route, Route::Health) {
-            return text_response(StatusCode::OK, "ok");
-        }
+        let user = match (self.caller(incoming.headers, incoming.peer), public) {
+            // Whoever does not say who it is may still ask whether the server is there.
+            (Err(error), Some(health))
+                if error.code == StatusCode::UNAUTHORIZED && incoming.is_nameless() =>
+            {
+                return health.answer(&query());
+            }
+            (Err(error), _) => return error.into_response(),
+            (Ok(_), Some(health)) => return health.answer(&query()),
+            (Ok(user), None) => user,
+        };
         let registry = self.registry();
         if let Route::Resource(target) = &route {
             let answer = self.resource(&registry, incoming, target, &user, session);
@@ -365,10 +366,8 @@ impl Core {
             return error.into_response();
         }
         match route {
-            Route::OpenApi(path) => {
-                let query = Query::parse(incoming.uri.query());
-                self.documents.version3(&registry, &path, &query, incoming.headers)
-            }
+            Route::Health(health) => health.answer(&query()),
+            Route::OpenApi(path) => self.documents.version3(&registry, &path, &query(), incoming.headers),
             Route::OpenApiV2 => self.documents.version2(&registry, incoming.headers),
             Route::Unknown => page_not_found(),
             Route::Unclear => unclear(incoming.uri.path()),

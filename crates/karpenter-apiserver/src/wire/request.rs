@@ -13,6 +13,7 @@ use super::query::decode;
 use crate::admission::Session;
 use crate::authentication::User;
 use crate::error::ApiError;
+use crate::health::Health;
 use crate::registry::Resource;
 
 /// The object or collection a path names.
@@ -54,8 +55,8 @@ pub(crate) enum Route {
     OpenApiV2,
     /// `/version`.
     Version,
-    /// `/healthz`, `/livez`, `/readyz`.
-    Health,
+    /// `/healthz`, `/livez`, `/readyz` and the checks below them.
+    Health(Health),
     /// A path that begins like that of a watch and names nothing to watch.
     Unclear,
     /// Anything else.
@@ -77,8 +78,7 @@ impl Route {
             ["openapi", "v3", rest @ ..] => Self::OpenApi(rest.join("/")),
             ["openapi", "v2"] => Self::OpenApiV2,
             ["version"] => Self::Version,
-            ["healthz" | "livez" | "readyz", ..] => Self::Health,
-            _ => Self::Unknown,
+            _ => Health::parse(path).map_or(Self::Unknown, Self::Health),
         }
     }
 }

@@ -252,3 +252,13 @@ async fn a_token_for_somebody_else_is_refused_here() {
     let (_, answer) = world.raw("POST", path, ADMIN, &review).await;
     assert_eq!(answer["status"]["authenticated"], Value::Null, "{answer}");
 }
+
+#[tokio::test]
+async fn everybody_may_ask_for_health_but_not_for_its_checks() {
+    let world = world();
+    assert_eq!(world.raw("GET", "/healthz", JANE, NOTHING).await.0, 200);
+    let (code, status) = world.raw("GET", "/healthz/ping", JANE, NOTHING).await;
+    assert_eq!(code, 403);
+    assert_eq!(status["message"], "forbidden: User \"jane\" cannot get path \"/healthz/ping\"");
+    assert_eq!(world.raw("GET", "/healthz/ping", ADMIN, NOTHING).await.0, 200);
+}

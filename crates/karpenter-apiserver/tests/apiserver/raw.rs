@@ -19,6 +19,25 @@ async fn health_and_version_answer() {
 }
 
 #[tokio::test]
+async fn health_can_be_asked_for_check_by_check() {
+    let world = World::new();
+    for (path, code) in [
+        ("/healthz/ping", 200),
+        ("/readyz/shutdown", 200),
+        ("/livez/shutdown", 404),
+        ("/healthz/", 404),
+        ("/healthz/unheard-of", 404),
+    ] {
+        assert_eq!(world.raw_bytes("GET", path, &[], Vec::new()).await.0, code, "{path}");
+    }
+    let (_, text) = world.raw_bytes("GET", "/livez?verbose&exclude=ping&exclude=x", &[], Vec::new()).await;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "[+]ping excluded: ok");
+    assert!(lines.contains(&"warn: some health checks cannot be excluded: no matches for \"x\""), "{text}");
+    assert_eq!(lines.last(), Some(&"livez check passed"));
+}
+
+#[tokio::test]
 async fn discovery_in_both_forms_names_the_same_resources() {
     let world = World::new();
     let (_, legacy) = world.raw("GET", "/api/v1", &[], NOTHING).await;

@@ -170,8 +170,24 @@ fn parts(library: &Library, script: &mut Script) {
     script.send(request.header("accept", form));
 }
 
-/// Whether the server is well, asked by somebody who says to be somebody else.
+/// Checks of the server's health, and some that no server has.
+const CHECKS: &[&str] = &[
+    "/healthz/ping",
+    "/livez/log",
+    "/readyz/etcd-readiness",
+    "/readyz/shutdown",
+    "/livez/shutdown",
+    "/healthz/",
+    "/readyz/unheard-of",
+];
+
+/// Whether the server is well, asked by somebody who says to be somebody else, or about one part.
 fn health(script: &mut Script) {
+    if script.random.chance(40) {
+        let path = script.random.pick(CHECKS);
+        script.send(Request::new("GET", path));
+        return;
+    }
     let request = Request::new("GET", script.random.pick(&["/healthz", "/livez", "/readyz"]));
     let headers = [("impersonate-user", "jane"), ("impersonate-group", "dev"), ("impersonate-uid", "u-1")];
     let (name, value) = script.random.pick(&headers);
