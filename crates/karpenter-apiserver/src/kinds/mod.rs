@@ -124,23 +124,19 @@ pub(crate) fn dependents(resource: &Resource) -> Dependents {
 
 /// Whether objects being deleted show no grace period.
 pub(crate) fn has_no_grace(resource: &Resource) -> bool {
-    matches!(&*resource.name, "namespaces" | DEFINITIONS)
+    &*resource.name == DEFINITIONS
 }
 
 /// Adds what a kind shows while it is being deleted.
 pub(crate) fn mark_deletion(resource: &Resource, object: &mut Value) {
-    match &*resource.name {
-        "namespaces" => object["status"]["phase"] = "Terminating".into(),
-        DEFINITIONS => {
-            let metadata = &mut object["metadata"];
-            let mut finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
-            let first = !metadata["deletionTimestamp"].is_string();
-            if first && !finalizers.iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
-                finalizers.push(CLEANUP_FINALIZER.into());
-                metadata["finalizers"] = Value::Array(finalizers);
-            }
-        }
-        _ => {}
+    let metadata = &mut object["metadata"];
+    if &*resource.name != DEFINITIONS || metadata["deletionTimestamp"].is_string() {
+        return;
+    }
+    let mut finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
+    if !finalizers.iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
+        finalizers.push(CLEANUP_FINALIZER.into());
+        metadata["finalizers"] = Value::Array(finalizers);
     }
 }
 

@@ -204,6 +204,11 @@ impl Core {
     }
 
     fn plan(&self, resource: &Resource, object: &Value, options: &DeleteOptions) -> Plan {
+        if &*resource.name == "namespaces"
+            && let Some(plan) = self.plan_namespace(object, options)
+        {
+            return plan;
+        }
         let mut marked = object.clone();
         let graceful = &*resource.name == "pods";
         let mut grace = 0;
@@ -215,14 +220,14 @@ impl Core {
             }
         }
         let in_grace = graceful && marked != *object;
-        set_propagation(resource, &mut marked, options);
+        let freed = set_propagation(resource, &mut marked, options);
         kinds::mark_deletion(resource, &mut marked);
         let held = !kinds::is_free_of_finalizers(resource, &marked);
         if in_grace {
             return if held || grace > 0 { Plan::Mark(marked) } else { Plan::MarkAndRemove(marked) };
         }
         if !held {
-            return Plan::Remove;
+            return if freed { Plan::MarkAndRemove(marked) } else { Plan::Remove };
         }
         let metadata = &mut marked["metadata"];
         if !metadata["deletionTimestamp"].is_string() {
@@ -240,6 +245,27 @@ impl Core {
             metadata["deletionGracePeriodSeconds"] = 0.into();
         }
         Plan::Mark(marked)
+    }
+
+    /// What the deletion of a namespace has to do before its content is gone; `None` when it is.
+    ///
+    /// The first deletion only marks it, whatever keeps it. Later ones wait for its content.
+    fn plan_namespace(&self, object: &Value, options: &DeleteOptions) -> Option<Plan> {
+        if object["metadata"]["deletionTimestamp"].is_string() {
+            let empty = object["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+            return (!empty).then_some(Plan::Wait);
+        }
+        let mut marked = object.clone();
+        marked["metadata"]["deletionTimestamp"] = self.now().into();
+        marked["status"]["phase"] = "Terminating".into();
+        let policy = match (options.orphan_dependents, options.propagation.as_deref()) {
+            (Some(true), _) => "Orphan",
+            (Some(false), _) => "Foreground",
+            (None, Some(policy)) => policy,
+            (None, None) => return Some(Plan::Mark(marked)),
+        };
+        replace_policy(&mut marked, Some(policy));
+        Some(Plan::Mark(marked))
     }
 
     /// Gives a pod the time it has left.
@@ -288,10 +314,10 @@ enum Grace {
     Period(i64),
 }
 
-/// Sets the finalizer that stands for what becomes of dependents.
-fn set_propagation(resource: &Resource, object: &mut Value, options: &DeleteOptions) {
-    let before = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-    let has = |name: &str| before.iter().any(|finalizer| finalizer == name);
+/// Sets the finalizer that stands for what becomes of dependents, and returns whether that changed anything.
+fn set_propagation(resource: &Resource, object: &mut Value, options: &DeleteOptions) -> bool {
+    let finalizers = object["metadata"]["finalizers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
     let policy = match (options.orphan_dependents, options.propagation.as_deref()) {
         (Some(true), _) => Some("Orphan"),
         (Some(false), _) => Some("Background"),
@@ -305,6 +331,12 @@ fn set_propagation(resource: &Resource, object: &mut Value, options: &DeleteOpti
         (Dependents::Orphaned, None) => Some("Orphan"),
         (_, policy) => policy,
     };
+    replace_policy(object, policy)
+}
+
+/// Puts the finalizer of one policy in the place of those of all, and returns whether that changed anything.
+fn replace_policy(object: &mut Value, policy: Option<&str>) -> bool {
+    let before = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     let mut finalizers = before.clone();
     finalizers.retain(|finalizer| finalizer != FOREGROUND && finalizer != ORPHAN);
     match policy {
@@ -312,14 +344,16 @@ fn set_propagation(resource: &Resource, object: &mut Value, options: &DeleteOpti
         Some("Orphan") => finalizers.push(ORPHAN.into()),
         _ => {}
     }
-    if finalizers == before {
-        return;
+    // Another order is no change.
+    if finalizers.len() == before.len() && finalizers.iter().all(|finalizer| before.contains(finalizer)) {
+        return false;
     }
     if finalizers.is_empty() {
         object["metadata"].as_object_mut().map(|metadata| metadata.remove("finalizers"));
     } else {
         object["metadata"]["finalizers"] = Value::Array(finalizers);
     }
+    true
 }
 
 /// Warns a client who says nothing about dependents that are kept.

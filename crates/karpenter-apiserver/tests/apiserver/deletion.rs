@@ -192,3 +192,31 @@ async fn the_older_way_to_ask_for_dependents_is_answered_with_accepted() {
     let item = format!("{path}/m?orphanDependents=false");
     assert_eq!(world.raw("DELETE", &item, &[], &serde_json::Value::Null).await.0, 202);
 }
+
+#[tokio::test]
+async fn only_the_first_deletion_of_a_namespace_says_what_becomes_of_dependents() {
+    let world = World::new();
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let namespace = from(json!({"metadata": {"name": "team"}}));
+    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    let first = namespaces.delete("team", &DeleteParams::orphan()).await.unwrap().left().unwrap();
+    assert_eq!(first.metadata.finalizers.as_deref(), Some(&["orphan".to_owned()][..]));
+    let second = namespaces.delete("team", &DeleteParams::background()).await.unwrap().left().unwrap();
+    assert_eq!(second, first);
+}
+
+#[tokio::test]
+async fn the_first_deletion_of_a_namespace_only_marks_it() {
+    let world = World::new();
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let namespace = from(json!({"metadata": {"name": "team"}}));
+    let mut created = namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    created.spec.as_mut().unwrap().finalizers = None;
+    let path = "/api/v1/namespaces/team/finalize";
+    let (code, answer) = world.raw("PUT", path, &[], &serde_json::to_value(&created).unwrap()).await;
+    assert_eq!(code, 200, "{answer}");
+    let marked = namespaces.delete("team", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert!(marked.metadata.deletion_timestamp.is_some());
+    namespaces.delete("team", &DeleteParams::default()).await.unwrap();
+    assert_eq!(namespaces.get_opt("team").await.unwrap(), None);
+}
