@@ -51,7 +51,7 @@ pub(super) fn validate(resource: &Resource, object: &Value, old: Option<&Value>,
         let before = Place::root("", old);
         check_update(&metadata, &before.field("metadata"), errors);
     }
-    check_content(&metadata, is_labelled_by_template(resource, object), errors);
+    check_content(&metadata, errors);
     if checks_finalizers(resource) {
         standard_finalizers(&metadata.field("finalizers"), errors);
     }
@@ -66,11 +66,13 @@ pub(super) fn check_path(object: &Value, errors: &mut Errors) {
 
 /// Whether finalizers must have a domain or be known.
 fn checks_finalizers(resource: &Resource) -> bool {
+    let is_core_event = &*resource.name == "events" && resource.group.is_empty();
     !resource.is_custom()
+        && !is_core_event
         && !resource.name.ends_with("admissionregistration.k8s.io")
         && !matches!(
             &*resource.name,
-            "events" | "poddisruptionbudgets.policy" | "leases.coordination.k8s.io" | super::DEFINITIONS
+            "poddisruptionbudgets.policy" | "leases.coordination.k8s.io" | super::DEFINITIONS
         )
 }
 
@@ -108,17 +110,9 @@ fn check_names(metadata: &Place<'_, '_>, errors: &mut Errors, form: impl Fn(&str
     }
 }
 
-/// Whether a job has the labels of its pods, which are looked at there.
-fn is_labelled_by_template(resource: &Resource, object: &Value) -> bool {
-    &*resource.name == "jobs.batch"
-        && object["metadata"]["labels"] == object["spec"]["template"]["metadata"]["labels"]
-}
-
-fn check_content(metadata: &Place<'_, '_>, ignores_labels: bool, errors: &mut Errors) {
+fn check_content(metadata: &Place<'_, '_>, errors: &mut Errors) {
     errors.not_negative(&metadata.field("generation"));
-    if !ignores_labels {
-        labels(&metadata.field("labels"), errors);
-    }
+    labels(&metadata.field("labels"), errors);
     annotations(&metadata.field("annotations"), errors);
     owners(&metadata.field("ownerReferences"), errors);
     finalizers(&metadata.field("finalizers"), errors);

@@ -4,11 +4,13 @@
 //! Karpenter, helm and the models of this project meet, not all of Kubernetes'.
 
 mod admission;
+mod claims;
 mod defaults;
+mod dropped;
 pub(crate) mod format;
 mod metadata;
 mod place;
-mod pod_status;
+pub(crate) mod pod_status;
 mod services;
 mod strategy;
 mod validation;

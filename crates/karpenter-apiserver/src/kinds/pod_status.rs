@@ -57,10 +57,29 @@ pub(super) fn job_selector(job: &mut Value) {
         labels.entry(format!("{prefix}controller-uid")).or_insert_with(|| uid.clone());
         labels.entry(format!("{prefix}job-name")).or_insert_with(|| name.clone());
     }
-    *template = Value::Object(labels.clone());
-    // A job without labels has those of its pods.
-    if job["metadata"]["labels"].as_object().is_none_or(serde_json::Map::is_empty) {
-        job["metadata"]["labels"] = Value::Object(labels);
+    *template = Value::Object(labels);
+}
+
+/// Whether a job gets its labels from the template in a body, together with what the server adds to those.
+///
+/// Kubernetes lets the one refer to the other. Only a copy of the whole object separates them, as is made to try
+/// generated names.
+pub(crate) fn shares_labels(body: &Value) -> bool {
+    body["metadata"]["name"].as_str().is_some_and(|name| !name.is_empty())
+        && is_unlabelled(body)
+        && body["spec"]["template"]["metadata"]["labels"].is_object()
+}
+
+/// Whether a job would be shown with the labels of its pods.
+pub(crate) fn is_unlabelled(job: &Value) -> bool {
+    job["metadata"]["labels"].as_object().is_none_or(serde_json::Map::is_empty)
+}
+
+/// Gives a job the labels of its pods.
+pub(crate) fn copy_labels(job: &mut Value) {
+    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
+    if labels.is_object() {
+        job["metadata"]["labels"] = labels;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, pod_status, services};
+use super::{DEFINITIONS, claims, dropped, pod_status, services};
 use crate::apply::FieldSet;
 use crate::crd;
 use crate::error::FieldError;
@@ -164,6 +164,7 @@ pub(crate) fn prepare_create(
         crate::schema::apply_defaults(object, resource.schema());
         return Ok(());
     }
+    dropped::drop_fields(&resource.name, object);
     match &*resource.name {
         "namespaces" => {
             object["status"] = json!({"phase": "Active"});
@@ -178,15 +179,15 @@ pub(crate) fn prepare_create(
         "persistentvolumes" => {
             object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": core.now()});
         }
-        "persistentvolumeclaims" => object["status"] = json!({"phase": "Pending"}),
+        "persistentvolumeclaims" => {
+            object["status"] = json!({"phase": "Pending"});
+            claims::settle_sources(None, object);
+        }
         "jobs.batch" => pod_status::job_selector(object),
         "services" => services::prepare(core, None, object, dry_run)?,
-        "serviceaccounts" => bare_references(object),
-        "leases.coordination.k8s.io" => without_candidates(object),
         "daemonsets.apps" => count_templates(None, object),
-        "endpointslices.discovery.k8s.io" => without_topology(object),
-        "nodes" => without_configuration(object),
-        "csidrivers.storage.k8s.io" => without_missing_drivers(object),
+        "endpointslices.discovery.k8s.io" => dropped::drop_topology(object),
+        "nodes" => dropped::drop_configuration(object),
         DEFINITIONS => {
             crd::prepare(object);
             crd::with_stored_versions(object);
@@ -259,7 +260,7 @@ pub(crate) fn prepare_update(
     if !resource.is_custom() {
         // To write what is then dropped counts as a change.
         if &*resource.name == "endpointslices.discovery.k8s.io" {
-            without_topology(new);
+            dropped::drop_topology(new);
         }
         settle(resource, new);
     }
@@ -274,10 +275,11 @@ fn keep_status(core: &Core, resource: &Resource, old: &Value, new: &mut Value) {
             if status["qosClass"].as_str().is_none_or(str::is_empty) {
                 status["qosClass"] = before["qosClass"].clone();
             }
+            dropped::drop_from_pod_status(status);
             copy(&old["metadata"], &mut new["metadata"], "ownerReferences");
         }
         "deployments.apps" => copy(&old["metadata"], &mut new["metadata"], "labels"),
-        "nodes" => without_configuration(new),
+        "nodes" => dropped::drop_configuration(new),
         "persistentvolumes" => {
             const SINCE: &str = "lastPhaseTransitionTime";
             let moved = status["phase"] != before["phase"];
@@ -299,6 +301,7 @@ fn prepare_kind(
     new: &mut Value,
     dry_run: bool,
 ) -> Result<(), Vec<FieldError>> {
+    dropped::drop_fields(&resource.name, new);
     match &*resource.name {
         "namespaces" => {
             let finalizers = old["spec"].get("finalizers").cloned();
@@ -309,9 +312,7 @@ fn prepare_kind(
         }
         "services" => services::prepare(core, Some(old), new, dry_run)?,
         "daemonsets.apps" => count_templates(Some(old), new),
-        "serviceaccounts" => bare_references(new),
-        "leases.coordination.k8s.io" => without_candidates(new),
-        "csidrivers.storage.k8s.io" => without_missing_drivers(new),
+        "persistentvolumeclaims" => claims::settle_sources(Some(old), new),
         DEFINITIONS if old["spec"] != new["spec"] => {
             crd::prepare(new);
             crd::with_stored_versions(new);
@@ -319,44 +320,6 @@ fn prepare_kind(
         _ => {}
     }
     Ok(())
-}
-
-/// An account names its secrets and nothing more of them.
-fn bare_references(account: &mut Value) {
-    for secret in account.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
-        *secret = json!({"name": secret["name"]});
-    }
-}
-
-/// Elections that the server coordinates are off by default, and so are their fields.
-fn without_candidates(lease: &mut Value) {
-    if let Some(spec) = lease["spec"].as_object_mut() {
-        spec.remove("strategy");
-        spec.remove("preferredHolder");
-    }
-}
-
-/// That pods wait for drivers is off by default, and so is its field.
-fn without_missing_drivers(driver: &mut Value) {
-    if let Some(spec) = driver["spec"].as_object_mut() {
-        spec.remove("preventPodSchedulingIfMissing");
-    }
-}
-
-/// The topology that endpoints once had can no longer be written.
-fn without_topology(slice: &mut Value) {
-    for endpoint in slice.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(fields) = endpoint.as_object_mut() {
-            fields.remove("deprecatedTopology");
-        }
-    }
-}
-
-/// Configurations that kubelets once took from objects can no longer be reported.
-fn without_configuration(node: &mut Value) {
-    if let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) {
-        status.remove("config");
-    }
 }
 
 /// An annotation counts the templates a DaemonSet has had.

@@ -11,7 +11,7 @@ use crate::admission::Write;
 use crate::apply::{Managers, can_be_owned};
 use crate::authorization::Authorization;
 use crate::error::{ApiError, FieldError};
-use crate::kinds;
+use crate::kinds::{self, pod_status};
 use crate::registry::Resource;
 use crate::schema::zero;
 use crate::server::Core;
@@ -112,6 +112,11 @@ impl Core {
             |errors: &[FieldError]| ApiError::invalid(resource.inner_group(), &resource.kind, &name, errors);
         kinds::prepare_create(self, resource, &mut object, options.dry_run)
             .map_err(|errors| invalid(&errors))?;
+        let is_job = &*resource.name == "jobs.batch";
+        let posted = is_job && call.method == http::Method::POST;
+        if posted && call.decode().is_ok_and(|body| pod_status::shares_labels(&body)) {
+            pod_status::copy_labels(&mut object);
+        }
         let errors = kinds::validate(resource, &object, None, Scope::Main);
         if !errors.is_empty() {
             return Err(invalid(&errors));
@@ -120,6 +125,10 @@ impl Core {
         kinds::warnings(resource, &object, None).into_iter().for_each(|warning| call.session.warn(warning));
         managers.put(&mut object);
         self.admit(call, &Write::of(call, "CREATE", Some(&object), None)?)?;
+        // This is filled in when it is read back, which what is only tried out never is.
+        if is_job && !options.dry_run && pod_status::is_unlabelled(&object) {
+            pod_status::copy_labels(&mut object);
+        }
         let mut object = stored(resource, object);
         let key = Key::new(call.namespace(), name.as_str());
         if options.dry_run {

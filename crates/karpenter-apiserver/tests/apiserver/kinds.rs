@@ -225,3 +225,82 @@ async fn what_cannot_be_asked_for_is_not_warned_about() {
     assert_eq!(world.warnings("GET", endpoints, &Value::Null).await.len(), 1);
     assert!(world.warnings("BREW", endpoints, &Value::Null).await.is_empty());
 }
+
+#[tokio::test]
+async fn fields_of_features_that_are_off_are_dropped() {
+    let world = World::new();
+    let container = json!({"name": "c", "image": "i", "lifecycle": {"stopSignal": "SIGNONSENSE"}});
+    let sources = json!([{"clusterTrustBundle": {"name": "b", "path": "p"}}]);
+    let spec = json!({
+        "containers": [container], "volumes": [{"name": "v", "projected": {"sources": sources}}],
+        "schedulingGroup": {"podGroupName": "g"},
+    });
+    let pod = json!({"metadata": {"name": "p"}, "spec": spec});
+    let (code, created) = post(&world, "/api/v1/namespaces/default/pods", &pod).await;
+    assert_eq!(code, 201, "{created}");
+    let spec = &created["spec"];
+    assert!(spec["containers"][0].get("lifecycle").is_none(), "{spec}");
+    assert!(spec.get("schedulingGroup").is_none(), "{spec}");
+    assert_eq!(spec["volumes"][0]["projected"]["sources"], json!([{}]));
+}
+
+#[tokio::test]
+async fn a_claim_says_twice_where_its_data_comes_from() {
+    let world = World::new();
+    let claim = |name: &str, spec: Value| {
+        let mut claim = json!({"metadata": {"name": name},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+        claim["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        claim
+    };
+    let path = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let source = json!({"kind": "PersistentVolumeClaim", "name": "a"});
+    let (code, created) = post(&world, path, &claim("a", json!({"dataSource": source}))).await;
+    let expected = json!({"apiGroup": null, "kind": "PersistentVolumeClaim", "name": "a"});
+    assert_eq!((code, &created["spec"]["dataSourceRef"]), (201, &expected));
+    let other = json!({"kind": "PersistentVolumeClaim", "name": "b"});
+    let both = json!({"dataSource": source, "dataSourceRef": other});
+    let (code, status) = post(&world, path, &claim("b", both)).await;
+    assert_eq!((code, causes(&status)), (422, vec!["spec"]));
+}
+
+#[tokio::test]
+async fn finalizers_of_events_need_a_domain_in_their_own_group_only() {
+    let world = World::new();
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
+    let (code, answer) = post(&world, "/api/v1/namespaces/default/events", &event).await;
+    assert_eq!(code, 201, "{answer}");
+    let headers = [("content-type", "application/merge-patch+json")];
+    let change = json!({"metadata": {"finalizers": ["a"]}});
+    for (group, expected) in [("/apis/events.k8s.io/v1", 422), ("/api/v1", 200)] {
+        let path = format!("{group}/namespaces/default/events/e");
+        let (code, answer) = world.raw("PATCH", &path, &headers, &change).await;
+        assert_eq!(code, expected, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_without_labels_has_those_of_its_pods() {
+    let world = World::new();
+    let job = |metadata: Value, labels: Value| {
+        json!({"metadata": metadata, "spec": {"template": {"metadata": {"labels": labels}, "spec": {
+            "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}})
+    };
+    let path = "/apis/batch/v1/namespaces/default/jobs";
+    let trial = format!("{path}?dryRun=All");
+    let all =
+        ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"];
+    let (named, generated) = (json!({"name": "j"}), json!({"generateName": "j-"}));
+    for (path, job, expected) in [
+        (trial.as_str(), job(named.clone(), Value::Null), Vec::new()),
+        (&trial, job(named.clone(), json!({"x": "a"})), [&all[..], &["x"]].concat()),
+        (path, job(generated.clone(), json!({"x": "a"})), vec!["x"]),
+        (path, job(generated, Value::Null), all.to_vec()),
+        (path, job(named, json!({"x": "a"})), [&all[..], &["x"]].concat()),
+    ] {
+        let (code, created) = post(&world, path, &job).await;
+        assert_eq!(code, 201, "{created}");
+        let labels = created["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+        assert_eq!(labels.keys().collect::<Vec<_>>(), expected, "{job}");
+    }
+}

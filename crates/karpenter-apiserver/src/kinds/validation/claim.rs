@@ -1,6 +1,6 @@
 //! Rules of persistent volumes and claims.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::resources::{basic, quantity};
 use super::scheduling;
@@ -51,9 +51,53 @@ pub(super) fn spec(spec: &Place<'_, '_>, errors: &mut Errors) {
         errors.form(&class, format::dns_subdomain(class.text()));
     }
     errors.one_of_or_none(&spec.field("volumeMode"), VOLUME_MODES);
+    data_sources(spec, errors);
     let attributes = spec.field("volumeAttributesClassName");
     if !attributes.text().is_empty() {
         errors.form(&attributes, format::dns_subdomain(attributes.text()));
+    }
+}
+
+/// Checks where the data of a claim comes from, which is said twice.
+fn data_sources(spec: &Place<'_, '_>, errors: &mut Errors) {
+    let (source, reference) = (spec.field("dataSource"), spec.field("dataSourceRef"));
+    for source in [&source, &reference] {
+        if source.is_set() {
+            data_source(source, errors);
+        }
+    }
+    let namespace = reference.field("namespace");
+    if !namespace.text().is_empty() {
+        errors.form(&namespace, format::dns_label(namespace.text()));
+    }
+    if !source.is_set() || !reference.is_set() {
+        return;
+    }
+    let same = |name: &str| source.field(name).text() == reference.field(name).text();
+    let rule = if !namespace.text().is_empty() {
+        "may not be specified when dataSourceRef.namespace is specified"
+    } else if ["apiGroup", "kind", "name"].into_iter().all(same) {
+        return;
+    } else {
+        "must match dataSourceRef"
+    };
+    // Of the place that Kubernetes means to quote nothing is left.
+    errors.push(spec.invalid_value(&json!({}), rule));
+}
+
+fn data_source(source: &Place<'_, '_>, errors: &mut Errors) {
+    for name in ["name", "kind"] {
+        let field = source.field(name);
+        if field.text().is_empty() {
+            errors.push(field.required(""));
+        }
+    }
+    let (group, kind) = (source.field("apiGroup"), source.field("kind").text());
+    if group.text().is_empty() && kind != "PersistentVolumeClaim" {
+        let rule = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        errors.push(source.invalid_value(&kind.into(), rule));
+    } else if !group.text().is_empty() {
+        errors.form(&group, format::dns_subdomain(group.text()));
     }
 }
 
@@ -324,13 +368,64 @@ pub(super) fn volume_update(new: &Value, old: &Value, errors: &mut Errors) {
     if at(new, "volumeMode") != at(old, "volumeMode") {
         errors.push(FieldError::invalid("volumeMode", &at(new, "volumeMode"), "field is immutable"));
     }
-    let before = at(old, "nodeAffinity");
-    if !before.is_null() && at(new, "nodeAffinity") != before {
+    let (before, after) = (at(old, "nodeAffinity"), at(new, "nodeAffinity"));
+    if !before.is_null() && !is_same_affinity(&before, &after) {
         let rule = "field is immutable, except for updating from beta label to GA";
         errors.push(FieldError::invalid("nodeAffinity", &at(new, "nodeAffinity"), rule));
     }
     if !at(old, ATTRIBUTES).is_null() && at(new, ATTRIBUTES).is_null() {
         let rule = "update from non-nil value to nil is forbidden";
         errors.push(FieldError::forbidden(format!("spec.{ATTRIBUTES}"), rule));
+    }
+}
+
+/// Labels of nodes that have another name since they are stable.
+const STABLE_LABELS: &[(&str, &str)] = &[
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+];
+
+/// Whether a volume is reachable from the same nodes, but for the names of labels that have become stable.
+///
+/// A key without a stable name may be emptied: Kubernetes looks it up all the same and finds nothing.
+fn is_same_affinity(before: &Value, after: &Value) -> bool {
+    match (before, after) {
+        (Value::Array(before), Value::Array(after)) => {
+            before.len() == after.len()
+                && before.iter().zip(after).all(|(before, after)| is_same_affinity(before, after))
+        }
+        (Value::Object(was), Value::Object(is)) => {
+            was.keys().chain(is.keys()).all(|name| match (before[name].as_str(), after[name].as_str()) {
+                (Some(old), Some(new)) if name == "key" => old == new || stable_name(old) == new,
+                _ => is_same_affinity(&before[name], &after[name]),
+            })
+        }
+        (before, after) => before == after,
+    }
+}
+
+fn stable_name(label: &str) -> &str {
+    STABLE_LABELS.iter().find(|(old, _)| *old == label).map_or("", |(_, stable)| stable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_of_a_node_selector_may_become_stable_or_empty_but_nothing_else() {
+        let affinity = |key: &str| {
+            let requirement = json!({"key": key, "operator": "In", "values": ["a"]});
+            json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}})
+        };
+        let same = |before: &str, after: &str| is_same_affinity(&affinity(before), &affinity(after));
+        assert!(same("beta.kubernetes.io/os", "kubernetes.io/os"));
+        assert!(!same("kubernetes.io/os", "beta.kubernetes.io/os"));
+        assert!(same("example.com/a", ""));
+        assert!(!same("beta.kubernetes.io/os", ""));
+        assert!(!is_same_affinity(&affinity("a"), &Value::Null));
     }
 }
