@@ -6,8 +6,8 @@ use crate::kinds::{Kinds, Type};
 use crate::random::Random;
 use crate::side::edit;
 
-/// Fields that are left alone when something is added: storage protocols that no cluster of today mounts, and
-/// features that are off by default.
+/// Fields that are left alone when something is added: storage protocols that no cluster of today mounts, and what few
+/// clusters use.
 const NOT_ADDED: &[&str] = &[
     "awsElasticBlockStore",
     "azureDisk",
@@ -36,23 +36,14 @@ const NOT_ADDED: &[&str] = &[
     "metadata",
     "status",
     "windowsOptions",
-    "seLinuxOptions",
-    "appArmorProfile",
-    "seccompProfile",
     "resourceClaims",
     "claims",
     "configSource",
     "externalID",
     "kind",
     "apiVersion",
-    "clusterTrustBundle",
-    "podCertificate",
     "restartPolicyRules",
-    "hostnameOverride",
-    "schedulingGroup",
     "data",
-    "dataSource",
-    "dataSourceRef",
     "fileKeyRef",
 ];
 
@@ -61,6 +52,8 @@ const ENUMERATIONS: &[(&str, &[&str])] = &[
     ("v1.RestartPolicy", &["Always", "OnFailure", "Never", "always"]),
     ("v1.DNSPolicy", &["ClusterFirst", "Default", "None", "ClusterFirstWithHostNet"]),
     ("v1.PullPolicy", &["Always", "IfNotPresent", "Never", "Sometimes"]),
+    ("v1.SeccompProfileType", &["Localhost", "RuntimeDefault", "Unconfined", "runtime/default"]),
+    ("v1.AppArmorProfileType", &["Localhost", "RuntimeDefault", "Unconfined", "localhost"]),
     ("v1.Protocol", &["TCP", "UDP", "SCTP", "tcp"]),
     ("v1.TaintEffect", &["NoSchedule", "PreferNoSchedule", "NoExecute", "Never"]),
     ("v1.TolerationOperator", &["Exists", "Equal", "Lt", "exists"]),

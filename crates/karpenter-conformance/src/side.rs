@@ -17,6 +17,8 @@ use crate::script::{Body, Condition, Request, Step};
 const ANSWER_WAIT: Duration = Duration::from_mins(2);
 /// How long a condition may take to become true.
 const CONDITION_WAIT: Duration = Duration::from_mins(1);
+/// What is said of a server that gives up on a request, as the real one does where its own code panics.
+const BROKEN_OFF: &str = "connection closed before message completed";
 const POLL: Duration = Duration::from_millis(50);
 
 /// A server under comparison.
@@ -83,7 +85,12 @@ impl Session {
     }
 
     async fn send(&self, request: &Request) -> Result<Answer> {
-        let response = self.response(request).await?;
+        let response = match self.response(request).await {
+            Err(error) if format!("{error:#}").contains(BROKEN_OFF) => {
+                return Ok(Answer { code: 0, headers: BTreeMap::new(), body: json!(BROKEN_OFF) });
+            }
+            response => response?,
+        };
         let (code, headers) = head(&response);
         let body = tokio::time::timeout(ANSWER_WAIT, response.into_body().collect()).await;
         let bytes = body.context("no whole answer in time")?.context("reading an answer")?.to_bytes();

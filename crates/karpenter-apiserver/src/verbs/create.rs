@@ -125,8 +125,8 @@ impl Core {
         kinds::warnings(resource, &object, None).into_iter().for_each(|warning| call.session.warn(warning));
         managers.put(&mut object);
         self.admit(call, &Write::of(call, "CREATE", Some(&object), None)?)?;
-        // This is filled in when it is read back, which what is only tried out never is.
-        if is_job && !options.dry_run && pod_status::is_unlabelled(&object) {
+        // This is filled in when the job is read back.
+        if is_job && pod_status::is_unlabelled(&object) {
             pod_status::copy_labels(&mut object);
         }
         let mut object = stored(resource, object);

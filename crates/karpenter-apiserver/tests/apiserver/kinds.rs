@@ -292,7 +292,7 @@ async fn a_job_without_labels_has_those_of_its_pods() {
         ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"];
     let (named, generated) = (json!({"name": "j"}), json!({"generateName": "j-"}));
     for (path, job, expected) in [
-        (trial.as_str(), job(named.clone(), Value::Null), Vec::new()),
+        (trial.as_str(), job(named.clone(), Value::Null), all.to_vec()),
         (&trial, job(named.clone(), json!({"x": "a"})), [&all[..], &["x"]].concat()),
         (path, job(generated.clone(), json!({"x": "a"})), vec!["x"]),
         (path, job(generated, Value::Null), all.to_vec()),
@@ -302,5 +302,60 @@ async fn a_job_without_labels_has_those_of_its_pods() {
         assert_eq!(code, 201, "{created}");
         let labels = created["metadata"]["labels"].as_object().cloned().unwrap_or_default();
         assert_eq!(labels.keys().collect::<Vec<_>>(), expected, "{job}");
+    }
+}
+
+#[tokio::test]
+async fn security_profiles_are_checked_and_windows_knows_few_of_them() {
+    let world = World::new();
+    let path = "/api/v1/namespaces/default/pods";
+    let pod = |context: Value, os: Value| {
+        json!({"metadata": {"name": "p"}, "spec": {"securityContext": context, "os": os,
+            "containers": [{"name": "c", "image": "i", "securityContext": {"procMount": "Unmasked"}}]}})
+    };
+    let unmasked = "spec.containers[0].securityContext.procMount";
+    for (context, os, expected) in [
+        (json!({"seccompProfile": {"type": "RuntimeDefault"}}), Value::Null, vec![unmasked]),
+        (
+            json!({"seccompProfile": {"type": "Localhost", "localhostProfile": "/a"}}),
+            Value::Null,
+            vec![unmasked, "spec.securityContext.seccompProfile.localhostProfile"],
+        ),
+        (
+            json!({"appArmorProfile": {"type": "Localhost"}}),
+            Value::Null,
+            vec![unmasked, "spec.securityContext.appArmorProfile.localhostProfile"],
+        ),
+        (
+            json!({"runAsUser": 1}),
+            json!({"name": "windows"}),
+            vec![unmasked, "spec.securityContext.runAsUser", unmasked],
+        ),
+    ] {
+        let (code, status) = post(&world, path, &pod(context, os)).await;
+        assert_eq!((code, causes(&status)), (422, expected), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn the_zones_and_nodes_an_endpoint_is_meant_for_are_named_once() {
+    let world = World::new();
+    let hints = json!({"forZones": [{"name": "a"}, {"name": "a"}], "forNodes": [{}]});
+    let slice = json!({"metadata": {"name": "s"}, "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.0.0.1"], "hints": hints}]});
+    let (code, status) =
+        post(&world, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", &slice).await;
+    let expected = vec!["endpoints[0].hints.forZones[1].name", "endpoints[0].hints.forNodes[0].name"];
+    assert_eq!((code, causes(&status)), (422, expected), "{status}");
+}
+
+#[tokio::test]
+async fn an_image_that_cannot_be_named_is_not_pulled_always() {
+    let world = World::new();
+    for (name, image, policy) in [("a", "/data", "IfNotPresent"), ("b", "data", "Always")] {
+        let pod =
+            json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": image}]}});
+        let (_, created) = post(&world, "/api/v1/namespaces/default/pods", &pod).await;
+        assert_eq!(created["spec"]["containers"][0]["imagePullPolicy"], policy, "{image}");
     }
 }

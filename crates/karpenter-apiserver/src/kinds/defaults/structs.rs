@@ -53,9 +53,11 @@ fn pull_policy(container: &mut Value) {
 /// Whether a registry could have an image of this name.
 fn is_nameable(image: &str) -> bool {
     let name = image.split('@').next().unwrap_or_default();
-    let (folder, last) = name.rsplit_once('/').map_or(("", name), |(folder, last)| (folder, last));
+    let (mut parts, last) = match name.rsplit_once('/') {
+        None => (Vec::new(), name),
+        Some((folder, last)) => (folder.split('/').collect(), last),
+    };
     let last = last.split(':').next().unwrap_or_default();
-    let mut parts: Vec<&str> = folder.split('/').filter(|_| !folder.is_empty()).collect();
     // The first may be a host, which has its own rules.
     if parts.first().is_some_and(|host| host.contains(['.', ':']) || *host == "localhost") {
         parts.remove(0);

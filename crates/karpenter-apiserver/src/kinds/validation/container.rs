@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::probe;
 use super::resources;
+use super::security;
 use super::volume;
 use crate::kinds::format;
 use crate::kinds::place::{Errors, Place};
@@ -19,6 +20,8 @@ pub(super) struct Pod<'p> {
     pub(super) volumes: &'p [(String, &'p Value)],
     pub(super) restart_policy: &'p str,
     pub(super) grace_period: i64,
+    /// Whether its users are those of the host.
+    pub(super) host_users: bool,
 }
 
 pub(super) fn containers(list: &Place<'_, '_>, pod: Pod<'_>, errors: &mut Errors) {
@@ -115,7 +118,7 @@ fn container_rules(container: &Place<'_, '_>, pod: Pod<'_>, errors: &mut Errors)
     errors.one_of(&container.field("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);
     resources::of_container(&container.field("resources"), errors);
     resize_policies(&container.field("resizePolicy"), pod, errors);
-    security_context(&container.field("securityContext"), errors);
+    security::of_container(&container.field("securityContext"), pod.host_users, errors);
 }
 
 fn ports(ports: &Place<'_, '_>, errors: &mut Errors) {
@@ -408,36 +411,6 @@ fn resize_policies(list: &Place<'_, '_>, pod: Pod<'_>, errors: &mut Errors) {
         if pod.restart_policy == "Never" && restart.text() != "NotRequired" {
             let rule = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
             errors.push(list.invalid_value(restart.value, rule));
-        }
-    }
-}
-
-fn security_context(context: &Place<'_, '_>, errors: &mut Errors) {
-    for name in ["runAsUser", "runAsGroup"] {
-        let id = context.field(name);
-        if let Some(number) = id.number() {
-            errors.form(&id, format::in_range(number, 0, i64::from(i32::MAX)));
-        }
-    }
-    let mount = context.field("procMount");
-    if mount.is_set() {
-        if !matches!(mount.text(), "Default" | "Unmasked") {
-            errors.push(mount.unsupported(&["Default", "Unmasked"]));
-        }
-        if mount.text() == "Unmasked" {
-            errors.push(mount.invalid("`hostUsers` must be false to use `Unmasked`"));
-        }
-    }
-    let escalation = context.field("allowPrivilegeEscalation");
-    if escalation.is_set() && !escalation.flag() {
-        if context.field("privileged").flag() {
-            let rule = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            errors.push(context.invalid(rule));
-        }
-        let added = context.field("capabilities").field("add").value.clone();
-        if added.as_array().is_some_and(|list| list.iter().any(|name| name == "CAP_SYS_ADMIN")) {
-            let rule = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            errors.push(context.invalid(rule));
         }
     }
 }

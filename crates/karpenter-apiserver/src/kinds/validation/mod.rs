@@ -19,6 +19,7 @@ mod pod;
 mod probe;
 mod resources;
 mod scheduling;
+mod security;
 pub(super) mod service;
 mod status;
 mod storage;

@@ -7,6 +7,9 @@ use crate::error::FieldError;
 use crate::kinds::format;
 use crate::kinds::place::{Errors, Place};
 
+/// How many zones, or nodes, an endpoint may be meant for.
+const HINTS_MAX: usize = 8;
+
 pub(super) fn validate(resource: &str, object: &Place<'_, '_>, errors: &mut Errors) {
     match resource {
         "networkpolicies.networking.k8s.io" => network_policy(&object.field("spec"), errors),
@@ -378,4 +381,29 @@ fn slice_endpoint(endpoint: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
     if node.is_set() {
         errors.form(&node, format::dns_subdomain(node.text()));
     }
+    let hints = endpoint.field("hints");
+    let zones = hints.field("forZones");
+    // Where there are too many zones, nodes are not looked at.
+    if named_once(&zones, format::label_value, errors) {
+        named_once(&hints.field("forNodes"), format::dns_subdomain, errors);
+    }
+}
+
+/// Checks the names of hints; `false` when there are too many.
+fn named_once(hints: &Place<'_, '_>, form: impl Fn(&str) -> Vec<String>, errors: &mut Errors) -> bool {
+    if hints.len() > HINTS_MAX {
+        let message = format!("Too many: {}: must have at most {HINTS_MAX} items", hints.len());
+        errors.push(FieldError::new("FieldValueTooMany", hints.path(), message));
+        return false;
+    }
+    let mut seen = Vec::new();
+    for hint in hints.items() {
+        let name = hint.field("name");
+        if seen.contains(&name.text()) {
+            errors.push(FieldError::duplicate(name.path(), &json!(name.text())));
+        }
+        seen.push(name.text());
+        errors.form(&name, form(name.text()));
+    }
+    true
 }

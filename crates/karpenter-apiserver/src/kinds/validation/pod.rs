@@ -4,10 +4,13 @@ use serde_json::{Value, json};
 
 use super::container::{self, Pod};
 use super::scheduling;
+use super::security;
 use super::volume;
 use crate::error::FieldError;
 use crate::kinds::place::{Errors, Place};
 use crate::kinds::{format, metadata};
+
+const HOSTNAME_LENGTH_MAX: usize = 64;
 
 /// Checks a pod template: labels, annotations and spec.
 pub(super) fn template(template: &Place<'_, '_>, errors: &mut Errors) {
@@ -30,6 +33,7 @@ pub(super) fn spec(spec: &Place<'_, '_>, name: &str, is_pod: bool, errors: &mut 
         volumes: &volumes,
         restart_policy: spec.field("restartPolicy").text(),
         grace_period: grace.number().unwrap_or(0),
+        host_users: spec.value["hostUsers"] != false,
     };
     let regular = spec.field("containers");
     container::containers(&regular, pod, errors);
@@ -42,7 +46,7 @@ pub(super) fn spec(spec: &Place<'_, '_>, name: &str, is_pod: bool, errors: &mut 
     let dns = spec.field("dnsPolicy");
     errors.one_of(&dns, &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]);
     metadata::labels(&spec.field("nodeSelector"), errors);
-    security_context(spec, errors);
+    security::of_pod(spec, errors);
     scheduling::affinity(&spec.field("affinity"), errors);
     dns_config(&spec.field("dnsConfig"), dns.text(), errors);
     for gate in spec.field("readinessGates").items() {
@@ -60,15 +64,21 @@ pub(super) fn spec(spec: &Place<'_, '_>, name: &str, is_pod: bool, errors: &mut 
     }
     let overhead = spec.field("overhead");
     super::resources::of_overhead(&overhead, errors);
-    let os = spec.field("os");
-    let name = os.field("name");
-    if os.is_set() && name.text().is_empty() {
-        errors.push(name.required(""));
-    } else if os.is_set() && !matches!(name.text(), "linux" | "windows") {
-        errors.push(FieldError::unsupported(os.path(), name.value, &["linux", "windows"]));
-    }
+    operating_system(spec, errors);
     if spec.value["hostUsers"] == false {
         own_users(spec, errors);
+    }
+}
+
+fn operating_system(spec: &Place<'_, '_>, errors: &mut Errors) {
+    let os = spec.field("os");
+    let name = os.field("name");
+    match name.text() {
+        _ if !os.is_set() => {}
+        "" => errors.push(name.required("")),
+        "linux" => security::linux(spec, errors),
+        "windows" => security::windows(spec, errors),
+        _ => errors.push(FieldError::unsupported(os.path(), name.value, &["linux", "windows"])),
     }
 }
 
@@ -101,52 +111,6 @@ fn host_network(spec: &Place<'_, '_>, is_pod: bool, errors: &mut Errors) {
                 errors.push(host.invalid_value(&json!(from), rule));
             }
         }
-    }
-}
-
-fn security_context(spec: &Place<'_, '_>, errors: &mut Errors) {
-    let context = spec.field("securityContext");
-    let id_max = i64::from(i32::MAX);
-    for name in ["fsGroup", "runAsUser", "runAsGroup"] {
-        let id = context.field(name);
-        if let Some(number) = id.number() {
-            errors.form(&id, format::in_range(number, 0, id_max));
-        }
-    }
-    for group in context.field("supplementalGroups").items() {
-        errors.form(&group, format::in_range(group.number().unwrap_or(0), 0, id_max));
-    }
-    if spec.field("shareProcessNamespace").flag() && spec.field("hostPID").flag() {
-        let rule = "ShareProcessNamespace and HostPID cannot both be enabled";
-        errors.push(context.field("shareProcessNamespace").invalid_value(&json!(true), rule));
-    }
-    sysctls(&context.field("sysctls"), errors);
-    errors.one_of_or_none(&context.field("fsGroupChangePolicy"), &["Always", "OnRootMismatch"]);
-    errors.one_of_or_none(&context.field("supplementalGroupsPolicy"), &["Merge", "Strict"]);
-    errors.one_of_or_none(&context.field("seLinuxChangePolicy"), &["Recursive"]);
-}
-
-fn sysctls(list: &Place<'_, '_>, errors: &mut Errors) {
-    const EXPRESSION: &str = "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
-    let mut seen = Vec::new();
-    for sysctl in list.items() {
-        let name = sysctl.field("name");
-        let part = |part: &str| {
-            let bytes = part.as_bytes();
-            let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-            bytes.first().copied().is_some_and(edge)
-                && bytes.last().copied().is_some_and(edge)
-                && bytes.iter().all(|byte| edge(*byte) || b"-_".contains(byte))
-        };
-        if name.text().is_empty() {
-            errors.push(name.required(""));
-        } else if name.text().len() > 253 || !name.text().split(['.', '/']).all(part) {
-            let rule = format!("must have at most 253 characters and match regex {EXPRESSION}");
-            errors.push(name.invalid(rule));
-        } else if seen.contains(&name.text()) {
-            errors.push(name.duplicate());
-        }
-        seen.push(name.text());
     }
 }
 
@@ -243,10 +207,27 @@ fn names(spec: &Place<'_, '_>, errors: &mut Errors) {
             errors.form(&place, format::dns_label(place.text()));
         }
     }
+    hostname_override(spec, errors);
     let deadline = spec.field("activeDeadlineSeconds");
     if let Some(number) = deadline.number() {
         errors.form(&deadline, format::in_range(number, 1, i64::from(i32::MAX)));
     }
+}
+
+fn hostname_override(spec: &Place<'_, '_>, errors: &mut Errors) {
+    let name = spec.field("hostnameOverride");
+    if !name.is_set() {
+        return;
+    }
+    for other in ["setHostnameAsFQDN", "hostNetwork"] {
+        if spec.field(other).flag() {
+            errors.push(name.forbidden(&format!("may not be specified when {other} is true")));
+        }
+    }
+    if name.text().len() > HOSTNAME_LENGTH_MAX {
+        errors.push(FieldError::too_long(name.path(), HOSTNAME_LENGTH_MAX));
+    }
+    errors.form(&name, format::dns_subdomain(name.text()));
 }
 
 fn host_aliases(list: &Place<'_, '_>, errors: &mut Errors) {

@@ -34,12 +34,11 @@ fn respecified(resource: &Resource, object: &Value, old: Option<&Value>, warning
         }
         "pods" => pod::of_template(object, "", warnings),
         "podtemplates" => pod::of_template(&object["template"], "template.", warnings),
-        "deployments.apps"
-        | "replicasets.apps"
-        | "statefulsets.apps"
-        | "daemonsets.apps"
-        | "jobs.batch"
-        | "replicationcontrollers" => {
+        // Of these the template that is replaced is looked at.
+        "replicationcontrollers" => {
+            pod::of_template(&old.unwrap_or(object)["spec"]["template"], "spec.template.", warnings);
+        }
+        "deployments.apps" | "replicasets.apps" | "statefulsets.apps" | "daemonsets.apps" | "jobs.batch" => {
             pod::of_template(&object["spec"]["template"], "spec.template.", warnings);
         }
         "cronjobs.batch" => {
