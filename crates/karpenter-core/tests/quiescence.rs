@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_core::cluster::{Node, NodeStage};
-use karpenter_core::disruption::DisruptionCommand;
-use karpenter_core::{DisruptionOptions, DisruptionPlan};
+use karpenter_core::disruption::{DisruptionCommand, PoolDisruption};
+use karpenter_core::{DisruptionOptions, DisruptionPlan, SolverOptions, plan_provisioning};
 
-use crate::disruption::{node, planned_at};
+use crate::disruption::{cluster, node, planned_at};
 
 /// Numbers that look random and are the same every time.
 struct Numbers(u64);
@@ -19,10 +19,15 @@ impl Numbers {
     }
 }
 
-/// A cluster that grew without a plan: nodes of all sizes, partly empty.
+/// A small cluster that grew without a plan.
 fn generated(seed: u64) -> Vec<Node> {
     let mut numbers = Numbers(seed);
     let count = 3 + numbers.below(14);
+    grown(&mut numbers, count)
+}
+
+/// Nodes of all sizes, partly empty.
+fn grown(numbers: &mut Numbers, count: u64) -> Vec<Node> {
     (0..count)
         .map(|index| {
             let cores = [2, 4, 8, 16][numbers.below(4) as usize];
@@ -110,4 +115,24 @@ fn sweeps_come_to_an_end_and_nothing_is_moved_that_was_just_made() {
     assert_eq!(made_in_vain(&DisruptionOptions::default()), 0);
     let blind = DisruptionOptions { foresight: false, ..DisruptionOptions::default() };
     assert!(made_in_vain(&blind) > 0, "among these clusters are some where foresight is needed");
+}
+
+/// What all pods would cost if nothing were there yet.
+fn cost_made_anew(nodes: &[Node], price: fn(i64) -> f64) -> f64 {
+    let (mut snapshot, catalog) = cluster(PoolDisruption::default(), price, Vec::new());
+    snapshot.pending = nodes.iter().flat_map(|node| node.pods.iter().cloned()).collect();
+    let plan = plan_provisioning(&snapshot, &catalog, &SolverOptions::default());
+    plan.claims.iter().map(|claim| claim.cheapest.price).sum()
+}
+
+#[test]
+fn a_cluster_at_rest_costs_little_more_than_one_made_anew() {
+    for seed in 0..12 {
+        let price = PRICES[seed % PRICES.len()];
+        let nodes = grown(&mut Numbers(seed as u64), 80);
+        let anew = cost_made_anew(&nodes, price);
+        let (rest, _) = settled(nodes, price, &DisruptionOptions::default());
+        let rest = cost(&rest, price);
+        assert!(rest < 1.02 * anew, "seed {seed}: {rest} at rest, {anew} made anew");
+    }
 }

@@ -95,6 +95,10 @@ fn joined(
     let goes = |name: &Arc<str>| first.candidates.contains(name) || next.candidates.contains(name);
     let all = 0..field.found.all.len();
     let nodes: Vec<usize> = all.filter(|number| goes(&field.candidate(*number).node.name)).collect();
+    // An empty node goes by itself, for another reason and another budget.
+    if nodes.iter().any(|number| field.candidate(*number).is_empty()) {
+        return None;
+    }
     let savings = first.savings + next.savings;
     if !within_budgets(field, &nodes) || field.worth_it(&nodes, savings).is_err() {
         return None;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use super::balanced;
 use super::budget::{Allowance, DisruptionReason};
@@ -20,6 +20,10 @@ pub(crate) const SPOT_TYPES_MIN: usize = 15;
 
 /// Savings closer than this are equal: sums of the same prices in another order differ by rounding.
 pub(crate) const TOLERANCE: f64 = 1e-9;
+
+/// The share of what the leaving nodes cost that must be saved when several new nodes take their place. That many pods are not moved for less,
+/// and whoever does it again and again shuffles machines rather than saving.
+const SHARE_SAVED_MIN: f64 = 0.05;
 
 /// The ground moves are tried on.
 pub(crate) struct Field<'f> {
@@ -117,6 +121,10 @@ impl<'f> Field<'f> {
             price = trial.restrict(&rule).map_err(Failure::Refused)?;
         }
         let savings = source - price;
+        let needed = if trial.new_nodes() > 1 { source * SHARE_SAVED_MIN } else { 0.0 };
+        if savings < needed {
+            return Err(Failure::TooSmall { savings, needed });
+        }
         self.worth_it(nodes, savings)?;
         Ok(savings)
     }
@@ -203,7 +211,7 @@ impl<'f> Field<'f> {
         act: impl Fn(&mut Trial<'_, 'f>, &T) -> R + Sync + Send,
     ) -> Vec<R> {
         if self.options.solver.parallel && items.len() > 1 {
-            let each = items.par_iter().with_min_len(4);
+            let each = items.par_iter();
             each.map_init(|| self.settled.trial(), |trial, item| act(trial, item)).collect()
         } else {
             let mut trial = self.settled.trial();

@@ -47,7 +47,8 @@ pub(crate) struct PriceRule<'r> {
     /// What the leaving nodes cost.
     pub(crate) source: f64,
     pub(crate) spot: SpotRule,
-    /// Types of leaving nodes with the cheapest price paid for each: a new node of such a type must be cheaper than the old.
+    /// Types of leaving nodes with the cheapest price paid for each: a single new node of such a type must be cheaper than the old, or one could
+    /// simply have kept it. Where several nodes are packed anew no old one could have been kept as it was.
     pub(crate) same_type: &'r [(Arc<str>, f64)],
 }
 
@@ -83,8 +84,10 @@ impl Trial<'_, '_> {
         for (index, mut choice) in choices.into_iter().enumerate() {
             let limit = if alone { rule.source } else { least_worst(&choice) + slack };
             choice.types.retain(|launch| launch.worst < limit);
-            let limit = same_type_limit(world.problem, &choice, rule.same_type);
-            choice.types.retain(|launch| launch.worst < limit);
+            if alone {
+                let limit = same_type_limit(world.problem, &choice, rule.same_type);
+                choice.types.retain(|launch| launch.worst < limit);
+            }
             let bin = world.bins[index].clone();
             let kept = kept_types(world.problem, world, &bin, &choice, rule.spot)?;
             let narrowed = narrowed(world, &bin, &choice, kept).ok_or(Refusal::NoCheaper)?;
@@ -159,7 +162,7 @@ fn launches(
     launches
 }
 
-/// A new node of a leaving node's own type must be cheaper than that node was, or one could simply have kept it.
+/// What a single new node must cost less than, because of the leaving nodes of its own types.
 fn same_type_limit(problem: &Problem<'_>, choice: &Choice, same_type: &[(Arc<str>, f64)]) -> f64 {
     let name = |launch: &Launchable| &problem.columns.instance_type(launch.column).name;
     let paid = |launch: &Launchable| {
