@@ -11,7 +11,7 @@ use super::columns::ColumnId;
 use super::label_sets::KeyId;
 use super::problem::Problem;
 use super::reservations::Held;
-use super::resources::{Amounts, add, fits, within};
+use super::resources::{Amounts, add, within};
 use super::states::{State, StateId, States, TemplateId};
 use super::topology::CounterId;
 use super::volumes::Attachment;
@@ -29,7 +29,7 @@ pub(crate) struct Share {
 }
 
 /// A node under construction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Bin {
     pub(crate) template: TemplateId,
     pub(crate) state: StateId,
@@ -129,12 +129,11 @@ pub(crate) fn cheapest(
     more: &[i64],
     from: u32,
 ) -> Option<Fit> {
-    let room = &problem.templates[state.template as usize].room;
-    for (offset, (price, column)) in state.order.columns[from as usize..].iter().enumerate() {
-        let index = *column as usize;
-        let usable = state.columns.contains(index) && allowed.is_none_or(|allowed| allowed.contains(index));
-        if usable && fits(load, more, &room[index]) {
-            return Some(Fit { position: from + offset as u32, price: *price });
+    let needed: Amounts = load.iter().zip(more).map(|(load, more)| load + more).collect();
+    let carries = carries(problem, state, allowed, &needed);
+    for (begin, stretch) in state.order.large_enough(&needed, from) {
+        if let Some(offset) = stretch.iter().position(|(_, column)| carries(*column)) {
+            return Some(Fit { position: begin + offset as u32, price: stretch[offset].0 });
         }
     }
     None
@@ -147,13 +146,25 @@ pub(crate) fn carrying<'a>(
     allowed: Option<&'a Bits>,
     load: &'a [i64],
 ) -> impl Iterator<Item = (f64, ColumnId)> + 'a {
+    let columns = state.order.large_enough(load, 0).flat_map(|(_, stretch)| stretch);
+    let carries = carries(problem, state, allowed, load);
+    columns.copied().filter(move |(_, column)| carries(*column))
+}
+
+/// Whether a column may be bought in a state and carries `load`.
+fn carries<'a>(
+    problem: &'a Problem<'_>,
+    state: &'a State,
+    allowed: Option<&'a Bits>,
+    load: &'a [i64],
+) -> impl Fn(ColumnId) -> bool + 'a {
     let room = &problem.templates[state.template as usize].room;
-    state.order.columns.iter().copied().filter(move |(_, column)| {
-        let index = *column as usize;
+    move |column| {
+        let index = column as usize;
         state.columns.contains(index)
             && allowed.is_none_or(|allowed| allowed.contains(index))
             && within(load, &room[index])
-    })
+    }
 }
 
 /// How many distinct values of `key` the columns offer, counting only values the state accepts.

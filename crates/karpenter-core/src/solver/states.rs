@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use super::bits::Bits;
 use super::columns::{ColumnId, Columns};
 use super::label_sets::{KeyId, LabelSet, LabelSets};
+use super::resources::{Amounts, within};
 
 pub(crate) type StateId = u32;
 pub(crate) type ConditionsId = u32;
@@ -33,10 +34,53 @@ impl State {
     }
 }
 
+/// Columns are searched this many at a time.
+const STRETCH: usize = 16;
+
 /// Columns from the cheapest to the dearest.
 #[derive(Clone, Debug)]
 pub(crate) struct PriceOrder {
     pub(crate) columns: Vec<(f64, ColumnId)>,
+    /// The most that any column of a stretch has of each resource, so that small machines are passed over together.
+    most: Vec<Amounts>,
+    /// The same of a stretch and all after it.
+    most_from: Vec<Amounts>,
+}
+
+impl PriceOrder {
+    fn new(by_price: Vec<(f64, ColumnId)>, allocatable: &[Amounts]) -> Self {
+        let larger = |one: &Amounts, other: &Amounts| -> Amounts {
+            one.iter().zip(other).map(|(one, other)| *one.max(other)).collect()
+        };
+        let most: Vec<Amounts> = by_price
+            .chunks(STRETCH)
+            .filter_map(|stretch| {
+                let amounts = stretch.iter().map(|(_, column)| allocatable[*column as usize].clone());
+                amounts.reduce(|one, other| larger(&one, &other))
+            })
+            .collect();
+        let mut most_from = most.clone();
+        for number in (1..most.len()).rev() {
+            most_from[number - 1] = larger(&most_from[number - 1], &most_from[number]);
+        }
+        Self { columns: by_price, most, most_from }
+    }
+
+    /// The columns from a position on, without stretches that are surely too small; each stretch with the position it begins at.
+    pub(crate) fn large_enough<'s>(
+        &'s self,
+        needed: &'s [i64],
+        from: u32,
+    ) -> impl Iterator<Item = (u32, &'s [(f64, ColumnId)])> + 's {
+        let from = from as usize;
+        let any_left = move |number: &usize| within(needed, &self.most_from[*number]);
+        let large = move |number: &usize| within(needed, &self.most[*number]);
+        (from / STRETCH..self.most.len()).take_while(any_left).filter(large).map(move |number| {
+            let begin = from.max(number * STRETCH);
+            let end = self.columns.len().min((number + 1) * STRETCH);
+            (begin as u32, &self.columns[begin..end])
+        })
+    }
 }
 
 /// Which keys only a pool can define, per template.
@@ -174,7 +218,7 @@ impl States {
             let rank = |column: &ColumnId| columns.name_rank[*column as usize];
             a.total_cmp(b).then_with(|| rank(first).cmp(&rank(second)))
         });
-        let order = Arc::new(PriceOrder { columns: by_price });
+        let order = Arc::new(PriceOrder::new(by_price, &columns.allocatable));
         self.orders.insert(offerings.clone(), order.clone());
         order
     }

@@ -241,8 +241,11 @@ impl<'p> World<'p> {
     }
 
     fn grow(&mut self, class: &Class, level: &Level, index: usize) -> Option<Addition> {
-        let bin = self.bins[index].clone();
-        self.extended(class, level, &bin)
+        // Lent for the while: nobody looks at it through the list, and a copy for every question would cost more than the answers.
+        let bin = std::mem::take(&mut self.bins[index]);
+        let addition = self.extended(class, level, &bin);
+        self.bins[index] = bin;
+        addition
     }
 
     /// What a new node of a template would become with its first pod.
