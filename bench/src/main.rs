@@ -71,9 +71,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Clusters that are swept until nothing more is saved.
-const QUIESCENCE: [&str; 2] = ["disruption-100", "disruption-1000"];
-
 /// Runs what was asked for; `false` when a file was not solved.
 fn run(arguments: &Arguments) -> Result<bool> {
     let all = files::names()?;
@@ -96,9 +93,9 @@ fn run(arguments: &Arguments) -> Result<bool> {
         if !arguments.no_bound && !files::is_disruption(name) {
             row.bound = bound::of_file(&file.path)?;
         }
-        if QUIESCENCE.contains(&name.as_str()) {
-            let whole = two_cores.printing_all();
-            row.rest = Some(quiescence::reach(&whole, generate::scenario(name, files::stored)?, &folder)?);
+        if name.starts_with("disruption-") {
+            row.rest =
+                Some(quiescence::reach(&two_cores, generate::scenario(name, files::stored)?, &folder)?);
         }
         rows.push(row);
     }

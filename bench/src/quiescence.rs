@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::bound;
-use crate::measure::Program;
+use crate::measure::{self, Program, Stats};
 
 /// More rounds than any cluster here needs: a planner that never comes to rest is reported, not waited for.
 const ROUNDS_MAX: usize = 300;
@@ -27,21 +27,25 @@ pub(crate) struct Rest {
     pub(crate) nodes_after: usize,
     /// The least all pods can cost.
     pub(crate) bound: Option<f64>,
+    /// The cost of a sweep that finds nothing, and so tries everything.
+    pub(crate) sweep: Option<Stats>,
 }
 
-/// Carries out commands until there are none. `program` prints whole results, not figures.
+/// Carries out commands until there are none.
 pub(crate) fn reach(program: &Program, scenario: Value, folder: &Path) -> Result<Rest> {
+    let whole = program.printing_all();
     let path = folder.join("quiescence.json");
     let mut cluster = Cluster::new(scenario)?;
     let mut rest = Rest { price_before: cluster.price(), bound: cluster.bound(&path)?, ..Rest::default() };
     while rest.rounds < ROUNDS_MAX {
         std::fs::write(&path, cluster.scenario.to_string())
             .with_context(|| format!("writing {}", path.display()))?;
-        let result = answer(program, &path)?;
+        let result = answer(&whole, &path)?;
         let savings = |command: &&Value| command["savings"].as_f64().unwrap_or_default();
         let commands = result["disruption"].as_array().map_or(&[] as &[Value], Vec::as_slice);
         let Some(best) = commands.iter().max_by(|a, b| savings(a).total_cmp(&savings(b))) else {
             rest.reached = true;
+            rest.sweep = Some(measure::median(program, &path)?);
             break;
         };
         rest.rounds += 1;

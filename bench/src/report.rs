@@ -105,6 +105,9 @@ fn rests(rows: &[&Row]) -> Table {
         "gap %",
         "pods moved",
         "pods moved per $/h saved",
+        "sweep at rest, wall s",
+        "CPU s",
+        "peak MB",
     ]);
     for (row, rest) in rows.iter().filter_map(|row| Some((row, row.rest.as_ref()?))) {
         let saved = rest.price_before - rest.price_after;
@@ -119,6 +122,9 @@ fn rests(rows: &[&Row]) -> Table {
             rest.bound.map_or_else(none, |bound| gap(rest.price_after, bound)),
             rest.pods_moved.to_string(),
             if saved > 0.0 { number(rest.pods_moved as f64 / saved) } else { none() },
+            rest.sweep.as_ref().map_or_else(none, |sweep| number(sweep.solve_wall_seconds)),
+            rest.sweep.as_ref().map_or_else(none, |sweep| number(sweep.solve_cpu_seconds)),
+            rest.sweep.as_ref().map_or_else(none, megabytes),
         ]);
     }
     table

@@ -60,6 +60,10 @@ fn of_sweeps(rows: &[&Row]) -> Vec<Judged> {
             judged.push(Judged::at_most(format!("{name}: wall s"), *most, ours.solve_wall_seconds));
             let memory = ours.peak_memory_bytes / 1e6;
             judged.push(Judged::at_most(format!("{name}: peak MB"), SWEEP_MEGABYTES_MAX, memory));
+            if let Some(sweep) = row.rest.as_ref().and_then(|rest| rest.sweep.as_ref()) {
+                let seen = sweep.solve_wall_seconds;
+                judged.push(Judged::at_most(format!("{name}: wall s at rest"), *most, seen));
+            }
         }
         if let Some(upstream) = row.upstream_stats() {
             judged.push(Judged::at_least(
