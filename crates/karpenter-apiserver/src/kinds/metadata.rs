@@ -84,7 +84,6 @@ fn checks_names_again(resource: &Resource) -> bool {
             "pods"
                 | "persistentvolumes"
                 | "persistentvolumeclaims"
-                | "services"
                 | "secrets"
                 | "configmaps"
                 | "serviceaccounts"

@@ -54,6 +54,27 @@ pub(crate) fn default(resource: &str, object: &mut Value, node: &Node) {
     crate::admission::apply_defaults(resource, object);
 }
 
+/// Lists that are given as empty where that is not the same as to say nothing.
+pub(crate) fn emptied_lists(resource: &str, object: &Value) -> Vec<&'static str> {
+    let lists: &[&str] = match resource {
+        "horizontalpodautoscalers.autoscaling" => {
+            &["/spec/behavior/scaleUp/policies", "/spec/behavior/scaleDown/policies"]
+        }
+        _ => &[],
+    };
+    let is_empty = |path: &&str| object.pointer(path).and_then(Value::as_array).is_some_and(Vec::is_empty);
+    lists.iter().copied().filter(is_empty).collect()
+}
+
+/// Empties lists that defaults have filled.
+pub(crate) fn empty_lists(paths: &[&str], object: &mut Value) {
+    for path in paths {
+        if let Some(list) = object.pointer_mut(path) {
+            *list = Value::Array(Vec::new());
+        }
+    }
+}
+
 /// Returns what is wrong with an object; `old` is given on updates.
 pub(crate) fn validate(
     resource: &Resource,
@@ -62,9 +83,13 @@ pub(crate) fn validate(
     scope: Scope,
 ) -> Vec<FieldError> {
     let mut errors = Errors::default();
-    // Events are looked at for themselves, and only then for what all objects share.
-    let is_event = &*resource.name == "events" && resource.group.is_empty();
-    if !is_event {
+    // These are looked at for themselves, and only then for what all objects share.
+    let metadata_last = match &*resource.name {
+        "events" => resource.group.is_empty(),
+        "poddisruptionbudgets.policy" => old.is_none(),
+        _ => false,
+    };
+    if !metadata_last {
         metadata::validate(resource, object, old, &mut errors);
     }
     if let Some(custom) = &resource.custom {
@@ -74,7 +99,7 @@ pub(crate) fn validate(
     }
     validation::validate(&resource.name, object, old, scope, &mut errors);
     errors.add(crate::admission::validate(&resource.name, object));
-    if is_event && errors.0.is_empty() {
+    if metadata_last && errors.0.is_empty() {
         metadata::validate(resource, object, old, &mut errors);
     }
     if old.is_none() && errors.0.is_empty() {

@@ -1,6 +1,11 @@
 //! What the server sets on new pods and jobs.
 
+use std::collections::BTreeMap;
+
+use karpenter_quantity::Quantity;
 use serde_json::{Value, json};
+
+use super::validation::quantity;
 
 /// The status a pod starts with.
 pub(super) fn initial_pod_status(pod: &mut Value) {
@@ -18,24 +23,44 @@ pub(super) fn initial_pod_status(pod: &mut Value) {
 
 fn quality_of_service(spec: &Value) -> &'static str {
     let containers = ["initContainers", "containers"];
-    let containers: Vec<&Value> =
-        containers.iter().flat_map(|list| spec[*list].as_array().into_iter().flatten()).collect();
-    let set = |container: &Value, kind: &str, name: &str| container["resources"][kind].get(name).is_some();
-    let any = |container: &&Value| {
-        ["requests", "limits"]
-            .iter()
-            .any(|kind| ["cpu", "memory"].iter().any(|name| set(container, kind, name)))
+    let of_containers = containers.iter().flat_map(|list| spec[*list].as_array().into_iter().flatten());
+    // What a pod says as a whole is all that counts.
+    let all: Vec<&Value> = match &spec["resources"] {
+        Value::Null => of_containers.map(|container| &container["resources"]).collect(),
+        whole => vec![whole],
     };
-    if !containers.iter().any(any) {
+    let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
+    let mut limited = true;
+    for resources in all {
+        requests.add(&resources["requests"]);
+        limited &= limits.add(&resources["limits"]) == QUALITY_RESOURCES.len();
+    }
+    if requests.0.is_empty() && limits.0.is_empty() {
         return "BestEffort";
     }
-    let guaranteed = containers.iter().all(|container| {
-        ["cpu", "memory"].iter().all(|name| {
-            let resources = &container["resources"];
-            set(container, "limits", name) && resources["requests"][*name] == resources["limits"][*name]
-        })
-    });
-    if guaranteed { "Guaranteed" } else { "Burstable" }
+    if limited && requests.0 == limits.0 { "Guaranteed" } else { "Burstable" }
+}
+
+const QUALITY_RESOURCES: [&str; 2] = ["cpu", "memory"];
+
+/// Sums of amounts above zero by resource.
+#[derive(Default)]
+struct Amounts(BTreeMap<&'static str, Quantity>);
+
+impl Amounts {
+    /// Adds a list of amounts and returns how many of them count.
+    fn add(&mut self, list: &Value) -> usize {
+        let mut found = 0;
+        for name in QUALITY_RESOURCES {
+            let amount = quantity(&list[name]);
+            if list[name].is_null() || amount.is_zero() || amount.is_negative() {
+                continue;
+            }
+            found += 1;
+            self.0.entry(name).and_modify(|sum| *sum = sum.saturating_add(amount)).or_insert(amount);
+        }
+        found
+    }
 }
 
 /// Jobs find their pods by a label with their own uid.
@@ -94,5 +119,13 @@ mod tests {
         assert_eq!(of(json!({"requests": all, "limits": all})), "Guaranteed");
         assert_eq!(of(json!({"requests": {"cpu": "1"}})), "Burstable");
         assert_eq!(of(json!({})), "BestEffort");
+        assert_eq!(of(json!({"requests": {"cpu": "0"}})), "BestEffort");
+        let whole = |resources: Value| {
+            quality_of_service(
+                &json!({"resources": resources, "containers": [{"resources": {"requests": all}}]}),
+            )
+        };
+        assert_eq!(whole(json!({})), "BestEffort");
+        assert_eq!(whole(json!({"limits": all, "requests": all})), "Guaranteed");
     }
 }

@@ -225,8 +225,10 @@ pub(super) fn conform(resource: &Resource, object: &mut Value) -> Result<Vec<Str
         return Err(error);
     }
     let managed = object["metadata"].get("managedFields").cloned();
+    let emptied = kinds::emptied_lists(&resource.name, object);
     canonical(object, node);
     kinds::default(&resource.name, object, node);
+    kinds::empty_lists(&emptied, object);
     canonical(object, node);
     // An empty list of managers means something to whoever takes it out.
     if let Some(managed) = managed.filter(|managed| managed.as_array().is_some_and(Vec::is_empty)) {

@@ -49,6 +49,10 @@ impl Core {
         }
         let key = Key::new(call.namespace(), call.name());
         let pinned = options.resource_version.is_some();
+        if matches!(spent, Spending::Unhealthy(_)) {
+            // It was unhealthy in this version, whichever the client has seen.
+            options.resource_version = Some(current.revision.to_string());
+        }
         let mut outcome = Ok(());
         if !options.dry_run {
             outcome = self.mark_disrupted(call, &key, &mut options);

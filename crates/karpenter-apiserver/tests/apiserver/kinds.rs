@@ -359,3 +359,35 @@ async fn an_image_that_cannot_be_named_is_not_pulled_always() {
         assert_eq!(created["spec"]["containers"][0]["imagePullPolicy"], policy, "{image}");
     }
 }
+
+#[tokio::test]
+async fn the_metadata_of_a_new_budget_is_looked_at_last() {
+    let world = World::new();
+    let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget = |value: Value| json!({"metadata": {"name": "b", "labels": {"bad key": "x"}}, "spec": {"minAvailable": value}});
+    for (value, expected) in [(json!(-1), "spec.minAvailable"), (json!(1), "metadata.labels")] {
+        let (code, status) = post(&world, path, &budget(value)).await;
+        assert_eq!((code, causes(&status)), (422, vec![expected]), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn the_names_of_a_service_are_looked_at_once() {
+    let world = World::new();
+    let path = "/api/v1/namespaces/default/services";
+    let (code, _) = post(&world, path, &service(&json!({"ports": [{"port": 80}]}))).await;
+    assert_eq!(code, 201);
+    let headers = [("content-type", "application/merge-patch+json")];
+    let change = json!({"metadata": {"generateName": "a.b"}});
+    assert_eq!(world.raw("PATCH", &format!("{path}/web"), &headers, &change).await.0, 200);
+}
+
+#[tokio::test]
+async fn an_autoscaler_with_a_list_of_no_policies_does_not_get_the_usual_ones() {
+    let world = World::new();
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
+    let spec = json!({"maxReplicas": 2, "scaleTargetRef": target, "behavior": {"scaleUp": {"policies": []}}});
+    let path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+    let (code, status) = post(&world, path, &json!({"metadata": {"name": "a"}, "spec": spec})).await;
+    assert_eq!((code, causes(&status)), (422, vec!["spec.behavior.scaleUp.policies"]), "{status}");
+}

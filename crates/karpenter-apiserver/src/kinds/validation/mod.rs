@@ -28,6 +28,8 @@ mod workload;
 
 use serde_json::Value;
 
+pub(super) use resources::quantity;
+
 use super::DEFINITIONS;
 use super::place::{Errors, Place};
 use crate::crd;

@@ -267,7 +267,7 @@ fn ingress_class(spec: &Place<'_, '_>, errors: &mut Errors) {
         return;
     }
     let group = parameters.field("apiGroup");
-    if !group.text().is_empty() {
+    if group.is_set() {
         errors.form(&group, format::dns_subdomain(group.text()));
     }
     for name in ["kind", "name"] {

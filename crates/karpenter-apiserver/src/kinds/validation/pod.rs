@@ -254,16 +254,20 @@ pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
     deadline_update(&deadline, &was.field("activeDeadlineSeconds"), errors);
     tolerations_update(&after.field("tolerations"), &was.field("tolerations"), errors);
     let held = was.field("schedulingGates").len() > 0;
-    let known =
-        |gate: &Value| old["spec"]["schedulingGates"].as_array().is_some_and(|gates| gates.contains(gate));
-    let gates = after.field("schedulingGates");
-    let added: Vec<&str> =
-        gates.items().filter(|gate| !known(gate.value)).map(|gate| gate.field("name").text()).collect();
-    if let Some(first) = added.first() {
-        let rule = format!("only deletion is allowed, but found new scheduling gate '{first}'");
-        errors.push(gates.forbidden(&rule));
-    }
+    new_gates(&after.field("schedulingGates"), &was.field("schedulingGates"), errors);
     fixed_part(new, old, held, errors);
+}
+
+/// No scheduling gate can be added.
+fn new_gates(gates: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
+    let known: Vec<&str> = old.items().map(|gate| gate.field("name").text()).collect();
+    for gate in gates.items() {
+        let name = gate.field("name");
+        if !known.contains(&name.text()) {
+            let rule = format!("only deletion is allowed, but found new scheduling gate '{}'", name.text());
+            errors.push(name.forbidden(&rule));
+        }
+    }
 }
 
 fn deadline_update(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {

@@ -10,7 +10,7 @@ use crate::kinds::place::{Errors, Place};
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// Reads a quantity that decoding has found to be one.
-pub(super) fn quantity(value: &Value) -> Quantity {
+pub(in crate::kinds) fn quantity(value: &Value) -> Quantity {
     value.as_str().and_then(|text| text.parse().ok()).unwrap_or(Quantity::from_units(0))
 }
 
