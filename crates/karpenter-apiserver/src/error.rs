@@ -339,8 +339,10 @@ impl ApiError {
 
     /// Something that should be impossible happened.
     pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
-        let message = format!("Internal error occurred: {message}");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+        let cause = message.to_string();
+        let message = format!("Internal error occurred: {cause}");
+        let details = json!({"causes": [{"message": cause}]});
+        Self { details, ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message) }
     }
 
     /// Renders the `Status` object.

@@ -135,10 +135,7 @@ impl Admission {
 
 /// The failure of a webhook that must not fail.
 fn failure(webhook: &Webhook, why: &str) -> ApiError {
-    let message = format!("failed calling webhook {:?}: {why}", webhook.name);
-    let mut error = ApiError::internal(&message);
-    error.details = json!({"causes": [{"message": message}]});
-    error
+    ApiError::internal(format!("failed calling webhook {:?}: {why}", webhook.name))
 }
 
 /// Whether writes of a resource pass without webhooks and policies: nobody may lock themselves out.

@@ -82,6 +82,11 @@ fn checks_names_again(resource: &Resource) -> bool {
         || matches!(
             &*resource.name,
             "pods"
+                | "nodes"
+                | "namespaces"
+                | "jobs.batch"
+                | "storageclasses.storage.k8s.io"
+                | "runtimeclasses.node.k8s.io"
                 | "persistentvolumes"
                 | "persistentvolumeclaims"
                 | "secrets"

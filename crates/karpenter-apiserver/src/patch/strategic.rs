@@ -119,14 +119,13 @@ fn set_orders(original: &mut Fields, patch: &mut Fields, node: &Node) -> Result<
     for key in keys {
         let order = patch.remove(&key).unwrap_or_default();
         let name = key.trim_start_matches(ORDER_OF);
-        let malformed = || ApiError::bad_request("invalid patch format of setElementOrder list");
-        let order = order.as_array().ok_or_else(malformed)?;
+        let order = order.as_array().ok_or_else(|| not_a_list(&order))?;
         let child = known(node, name)?;
         let live = original.get(name).and_then(Value::as_array).cloned();
         let items = patch.remove(name);
         let items = match &items {
             Some(Value::Array(items)) => Some(items.clone()),
-            Some(_) => return Err(malformed()),
+            Some(other) => return Err(not_a_list(other)),
             None => None,
         };
         check_order(items.as_deref().unwrap_or_default(), order, &child.patch.key)?;
@@ -142,6 +141,20 @@ fn set_orders(original: &mut Fields, patch: &mut Fields, node: &Node) -> Result<
         original.insert(name.to_owned(), Value::Array(all));
     }
     Ok(())
+}
+
+/// Says as Go does that something else stands where a list is needed.
+fn not_a_list(value: &Value) -> ApiError {
+    let kind = match value {
+        Value::Null => "%!s(<nil>)",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    };
+    failure(format!("expected a []interface {{}}, but received a {kind}"))
 }
 
 /// The items of a patch must come in the order that comes with them.
@@ -345,6 +358,17 @@ mod tests {
         assert_eq!(values(&result["spec"]["containers"], "name"), ["c", "b"]);
         let replaced = patched(pod(), &json!({"spec": {"$patch": "replace", "nodeName": "n"}})).unwrap();
         assert_eq!(replaced["spec"], json!({"nodeName": "n"}));
+    }
+
+    #[test]
+    fn an_order_needs_lists() {
+        let order = |containers: Value, order: Value| {
+            let patch = json!({"spec": {"containers": containers, "$setElementOrder/containers": order}});
+            patched(pod(), &patch).unwrap_err()
+        };
+        let expected = "expected a []interface {}, but received a ";
+        assert_eq!(order(Value::Null, json!([{"name": "a"}])), format!("{expected}%!s(<nil>)"));
+        assert_eq!(order(json!([]), json!("a")), format!("{expected}string"));
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub(super) fn forget_unknown_versions(call: &Call<'_>, managers: &mut Managers) 
         if resource.is_custom() {
             return version.split_once('/').is_some_and(|(group, _)| group == resource.group);
         }
-        version == resource.api_version() || kinds::is_known(version, &resource.kind)
+        // The core group does not know of the others, nor they of it.
+        let same_side = version.contains('/') != resource.group.is_empty();
+        version == resource.api_version() || (same_side && kinds::is_known(version, &resource.kind))
     });
 }

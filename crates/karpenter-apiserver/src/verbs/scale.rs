@@ -22,6 +22,12 @@ impl Core {
         let (options, given) = match call.method.as_str() {
             "GET" => {
                 let object = served(&call.resource, self.current(call)?.value());
+                if lacks_replicas(call, &object, paths) {
+                    let path = paths.spec_replicas.join(".");
+                    return Err(ApiError::internal(format!(
+                        "the spec replicas field \".{path}\" does not exist"
+                    )));
+                }
                 return Ok(Answer::ok(self.rendered_scale(call, scale_of(&object, paths))?));
             }
             "PUT" => {
@@ -40,6 +46,11 @@ impl Core {
             let mut scale = given.clone().unwrap_or_else(|| before.clone());
             if given.is_none() {
                 patched(call, &mut scale, options.validation)?;
+            }
+            if given.is_none() && scale["spec"]["replicas"].is_null() && lacks_replicas(call, old, paths) {
+                let path = paths.spec_replicas.join(".");
+                let message = format!("the spec replicas field \".{path}\" cannot be empty");
+                return Err(ApiError::bad_request(message));
             }
             let replicas = checked_replicas(call, &scale)?;
             let kind = Some(("autoscaling", "v1", "Scale"));
@@ -83,6 +94,11 @@ impl Core {
         managers.scale(&replicas, before != after, owned.then_some(writer));
         managers
     }
+}
+
+/// Whether a custom object does not say how many replicas it wants.
+fn lacks_replicas(call: &Call<'_>, object: &Value, paths: &ScalePaths) -> bool {
+    call.resource.is_custom() && read(object, &paths.spec_replicas).is_null()
 }
 
 fn checked_replicas(call: &Call<'_>, scale: &Value) -> Result<i64, ApiError> {

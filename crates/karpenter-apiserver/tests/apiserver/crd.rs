@@ -203,3 +203,17 @@ async fn an_applied_list_where_a_number_or_a_text_belongs_is_invalid() {
     let (code, status) = world.raw("PATCH", path, &headers, &thing).await;
     assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("port")), "{status}");
 }
+
+#[tokio::test]
+async fn a_node_pool_without_replicas_has_no_scale() {
+    let world = with_karpenter().await;
+    node_pools(&world).create(&PostParams::default(), &from(node_pool(&json!([])))).await.unwrap();
+    let path = "/apis/karpenter.sh/v1/nodepools/p/scale";
+    let (code, status) = world.raw("GET", path, &[], &Value::Null).await;
+    assert_eq!((code, &status["reason"]), (500, &json!("InternalError")));
+    let cause = json!([{"message": "the spec replicas field \".spec.replicas\" does not exist"}]);
+    assert_eq!(status["details"]["causes"], cause);
+    let headers = [("content-type", "application/merge-patch+json")];
+    let (code, _) = world.raw("PATCH", path, &headers, &json!({})).await;
+    assert_eq!(code, 400);
+}

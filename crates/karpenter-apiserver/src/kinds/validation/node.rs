@@ -17,6 +17,7 @@ pub(super) fn validate(node: &Place<'_, '_>, errors: &mut Errors) {
     // Kubernetes names another place than the one where they stand.
     taints(&Place::root("metadata.taints", spec.field("taints").value), errors);
     capacity(node.value, errors);
+    declared_features(node, errors);
     let ranges = spec.field("podCIDRs");
     for range in ranges.items() {
         cidr(&range, errors);
@@ -34,10 +35,44 @@ pub(super) fn validate(node: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
+/// Checks what a node says that it can do: names in order, each once.
+fn declared_features(node: &Place<'_, '_>, errors: &mut Errors) {
+    let status = node.field("status");
+    let features = status.field("declaredFeatures");
+    let mut before: Option<&str> = None;
+    for feature in features.items() {
+        let name = feature.text();
+        if !is_feature_name(name) {
+            errors.push(feature.invalid(format!(
+                "invalid feature name {name:?}: must start with an UpperCamelCase segment, with subsequent segments \
+                 separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric \
+                 characters and slashes"
+            )));
+        }
+        match before {
+            Some(before) if before == name => errors.push(feature.duplicate()),
+            Some(before) if before > name => {
+                errors.push(feature.invalid("list must be sorted alphabetically"));
+            }
+            _ => {}
+        }
+        before = Some(name);
+    }
+}
+
+fn is_feature_name(name: &str) -> bool {
+    let is_part = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_alphabetic())
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    name.starts_with(|first: char| first.is_ascii_uppercase()) && name.split('/').all(is_part)
+}
+
 /// Checks a change of a node or of its status.
 pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
     capacity(new, errors);
     let root = Place::root("", new);
+    declared_features(&root, errors);
     let status = root.field("status");
     let addresses = status.field("addresses");
     let mut seen: Vec<&Value> = Vec::new();
@@ -96,5 +131,28 @@ fn taints(list: &Place<'_, '_>, errors: &mut Errors) {
             continue;
         }
         seen.push(identity);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn declared_features_are_named_in_order() {
+        let wrong = |features: Value| {
+            let node = json!({"status": {"declaredFeatures": features}});
+            let mut errors = Errors::default();
+            declared_features(&Place::root("", &node), &mut errors);
+            errors.0.into_iter().map(|error| error.field).collect::<Vec<_>>()
+        };
+        assert!(wrong(json!(["A", "A/b", "Bc"])).is_empty());
+        assert_eq!(wrong(json!(["a"])), ["status.declaredFeatures[0]"]);
+        assert_eq!(
+            wrong(json!(["B", "A", "A"])),
+            ["status.declaredFeatures[1]", "status.declaredFeatures[2]"]
+        );
     }
 }
