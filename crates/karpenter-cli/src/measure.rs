@@ -30,7 +30,7 @@ pub(crate) fn measured<T>(work: impl FnOnce() -> T) -> (T, Cost) {
     (result, cost)
 }
 
-fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 

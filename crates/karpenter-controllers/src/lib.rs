@@ -108,6 +108,7 @@ impl Karpenter {
         let rules = self.provider.label_rules();
         let classes = self.provider.node_classes();
         let state = SharedState::new(&rules);
+        runtime.measure_with(Arc::new(self.metrics.clone()));
         let node_classes = NodeClasses::default();
         let manages_costs = self.gates.is_on(FeatureGate::PodDeletionCostManagement);
         runtime.add(state::StateKeeper::new(state.clone(), &rules, manages_costs));

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::cache::{Caches, Change};
 use crate::controller::{Controller, Effect, Outcome, Pace, View, Wakes, Watches};
 use crate::key::Key;
+use crate::meter::{Ending, LookMeter, Meter, Unheard};
 use crate::perform::{Done, Performer, Step, describe};
 use crate::queue::{Item, Queue};
 use crate::watch::{Observation, Watch};
@@ -121,13 +122,15 @@ pub struct Runtime {
     members: Vec<Box<dyn Member>>,
     outside: (mpsc::UnboundedSender<Outside>, mpsc::UnboundedReceiver<Outside>),
     listed: watch::Sender<bool>,
+    meter: Arc<dyn Meter>,
 }
 
 impl Runtime {
     /// A runtime without controllers.
     pub fn new(client: Client, environment: Arc<dyn Environment>) -> Self {
         let listed = watch::Sender::new(false);
-        Self { client, environment, members: Vec::new(), outside: mpsc::unbounded_channel(), listed }
+        let (members, outside) = (Vec::new(), mpsc::unbounded_channel());
+        Self { client, environment, members, outside, listed, meter: Arc::new(Unheard) }
     }
 
     /// Adds a controller that needs nothing but the Kubernetes API.
@@ -142,6 +145,11 @@ impl Runtime {
         H: Fn(C::Request) -> BoxFuture<'static, C::Reply> + Send + 'static,
     {
         self.members.push(Box::new(Staffed { controller, handler }));
+    }
+
+    /// Has `meter` hear how busy the controllers are.
+    pub fn measure_with(&mut self, meter: Arc<dyn Meter>) {
+        self.meter = meter;
     }
 
     /// A way to wake keys from outside.
@@ -186,6 +194,9 @@ impl Runtime {
     }
 }
 
+/// A key whose effects have come to an end: what came of them, when to look again, and since when it was looked at.
+type Performed = (Item, Vec<Done>, Option<Duration>, Instant);
+
 struct Running {
     client: Client,
     environment: Arc<dyn Environment>,
@@ -201,7 +212,9 @@ struct Running {
     queue: Queue,
     failures: FxHashMap<Item, u32>,
     performer: Performer,
-    performing: JoinSet<(Item, Vec<Done>, Option<Duration>)>,
+    performing: JoinSet<Performed>,
+    /// Who takes note of each member's work.
+    meters: Vec<Box<dyn LookMeter>>,
     heard: mpsc::Receiver<Observation>,
     outside: mpsc::UnboundedReceiver<Outside>,
     /// Keeps the channel from outside open while nobody holds a handle.
@@ -231,6 +244,8 @@ impl Running {
                 }
             }
         }
+        let meters =
+            runtime.members.iter().map(|member| runtime.meter.of_controller(member.name())).collect();
         let mut caches = Caches::default();
         watches.iter().for_each(|watch| watch.prepare(&mut caches));
         Self {
@@ -247,6 +262,7 @@ impl Running {
             queue: Queue::default(),
             failures: FxHashMap::default(),
             performing: JoinSet::new(),
+            meters,
             heard,
             outside: runtime.outside.1,
             _handle: runtime.outside.0,
@@ -362,19 +378,22 @@ impl Running {
     fn enqueue(&mut self, member: usize, wakes: Wakes) {
         let now = Instant::now();
         for (key, wait) in wakes.keys {
+            self.meters[member].asked();
             self.queue.wake((member, key), now + wait);
         }
     }
 
     fn wake_from_outside(&mut self, name: &str, key: Key) {
         if let Some(index) = self.members.iter().position(|member| member.name() == name) {
+            self.meters[index].asked();
             self.queue.wake((index, key), Instant::now());
         }
     }
 
     /// Reconciles the next key that is due; `false` if there is none.
     fn reconcile_next(&mut self) -> bool {
-        let Some(item) = self.queue.take(Instant::now()) else { return false };
+        let begun = Instant::now();
+        let Some(item) = self.queue.take(begun) else { return false };
         let (stages, again) = {
             let view =
                 View { now: self.environment.now(), caches: &self.caches, environment: &*self.environment };
@@ -382,17 +401,19 @@ impl Running {
         };
         if stages.is_empty() {
             self.failures.remove(&item);
+            let ending = if again.is_some() { Ending::Again } else { Ending::Done };
+            self.meters[item.0].ended(ending, begun.elapsed());
             self.queue.finish(item, again.map(|wait| Instant::now() + wait));
         } else {
             let performer = self.performer.clone();
-            self.performing.spawn(async move { (item, performer.perform(stages).await, again) });
+            self.performing.spawn(async move { (item, performer.perform(stages).await, again, begun) });
         }
         true
     }
 
     /// Takes in what came of a key's effects.
-    fn finished(&mut self, finished: Result<(Item, Vec<Done>, Option<Duration>), tokio::task::JoinError>) {
-        let (item, done, again) = match finished {
+    fn finished(&mut self, finished: Result<Performed, tokio::task::JoinError>) {
+        let (item, done, again, begun) = match finished {
             Ok(finished) => finished,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
@@ -410,6 +431,12 @@ impl Running {
             *failures += 1;
             Some(now + self.members[item.0].pace().wait(*failures))
         };
+        let ending = match (good, again) {
+            (false, _) => Ending::Failed,
+            (true, Some(_)) => Ending::Again,
+            (true, None) => Ending::Done,
+        };
+        self.meters[item.0].ended(ending, now - begun);
         self.queue.finish(item, again);
     }
 

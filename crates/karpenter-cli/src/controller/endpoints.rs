@@ -12,6 +12,8 @@ use karpenter_controllers::Exporter;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use super::process::Process;
+
 /// Serves probes: alive as long as it answers, ready once everything has been listed.
 pub(super) fn probes(listed: watch::Receiver<bool>) -> Router {
     let readiness = move || {
@@ -27,11 +29,11 @@ pub(super) fn probes(listed: watch::Receiver<bool>) -> Router {
     Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(readiness))
 }
 
-/// Serves metrics.
+/// Serves metrics: of the process, then of the controllers, which say where the text ends.
 pub(super) fn metrics(exporter: Exporter) -> Router {
-    let exporter = Arc::new(exporter);
+    let sources = Arc::new((Process::new(), exporter));
     let answer = move || {
-        let text = exporter.text();
+        let text = sources.0.text() + &sources.1.text();
         async move {
             let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, format)], text).into_response()

@@ -3,6 +3,7 @@
 mod arguments;
 mod endpoints;
 mod logs;
+mod process;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,13 +11,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use karpenter_api::options::{self, FeatureGate, Options};
-use karpenter_controllers::{BatchSettings, DisruptionSettings, Exporter, Karpenter};
+use karpenter_controllers::{BatchSettings, DisruptionSettings, Exporter, Karpenter, Metrics};
 use karpenter_core::catalog::InstanceType;
 use karpenter_core::plan::{MinValuesPolicy, PreferencePolicy, ReservedPolicy, SolverOptions};
 use karpenter_environment::{Environment, SystemEnvironment};
 use karpenter_kwok::{KWOKNodeClass, Kwok, Plenty, generated_instance_types, read_instance_types};
 use karpenter_local::told;
-use karpenter_runtime::{Candidacy, Leadership, Runtime, Throttle};
+use karpenter_runtime::{Candidacy, Leadership, Metering, Runtime, Throttle};
 use kube::Config;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -62,7 +63,10 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     let options = &settings.options;
     let throttle = Throttle::new(options.kube_client_qps as f64, options.kube_client_burst as f64);
     let client = ClientBuilder::try_from(config).context("preparing to talk to the cluster")?;
-    let client = client.with_layer(&throttle).build();
+    let metrics = Metrics::default();
+    // Metered before it is throttled: a request that waits for its turn is not slow to be answered.
+    let metering = Metering::new(Arc::new(metrics.clone()));
+    let client = client.with_layer(&metering).with_layer(&throttle).build();
     let environment: Arc<dyn Environment> = Arc::new(SystemEnvironment);
     let (types, labels) = instance_types(&settings.kwok.instance_types_file_path)?;
     let kwok = Kwok::new(client.clone(), environment.clone(), Arc::new(Plenty), types, labels);
@@ -76,6 +80,7 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
             legacy_repair: options.legacy_node_repair,
             ..DisruptionSettings::default()
         },
+        metrics,
         ..Karpenter::new(Arc::new(kwok.clone()))
     };
     karpenter.repair_policies().map_err(|error| anyhow!(error))?;

@@ -34,6 +34,16 @@ const LIFETIMES: &[f64] = &[
     1_296_000.0,
     2_592_000.0,
 ];
+/// Buckets of the time a look at a key takes: those of most durations, up to a minute.
+const LOOKS: &[f64] = DURATIONS.split_at(40).0;
+/// Buckets of the time an item of a work queue takes.
+const ITEMS: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0];
+/// Buckets of the time the API server takes to answer: each half as long again as the one before.
+const REQUESTS: &[f64] = &[
+    0.001, 0.0015, 0.00225, 0.003_375, 0.005_063, 0.007_594, 0.011_391, 0.017_086, 0.025_629, 0.038_443,
+    0.057_665, 0.086_498, 0.129_746, 0.194_62, 0.291_929, 0.437_894, 0.656_841, 0.985_261, 1.477_892,
+    2.216_838,
+];
 /// Buckets of the share saved over the share disturbed.
 const SCORES: &[f64] = &[0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0];
 /// Buckets where none are needed.
@@ -184,4 +194,22 @@ metrics_table! {
     cloud_duration: Histograms = "karpenter_cloudprovider_duration_seconds", ["controller", "method", "provider"], ANSWERS;
     /// Calls to the cloud that failed
     cloud_errors: Counters = "karpenter_cloudprovider_errors_total", ["controller", "method", "provider", "error", "nodepool"];
+
+    /// Looks at keys, by how they ended
+    reconciles: Counters = "controller_runtime_reconcile_total", ["controller", "result"];
+    /// Looks at keys that failed and will be taken again
+    reconcile_errors: Counters = "controller_runtime_reconcile_errors_total", ["controller"];
+    /// How long looks at keys take, with everything that is done about them
+    reconcile_time: Histograms = "controller_runtime_reconcile_time_seconds", ["controller"], LOOKS;
+    /// How often a look at a key was asked for
+    queue_adds: Counters = "workqueue_adds_total", ["controller", "name"];
+    /// How often a key is looked at again because something failed
+    queue_retries: Counters = "workqueue_retries_total", ["controller", "name"];
+    /// How long keys are being worked on
+    queue_work: Histograms = "workqueue_work_duration_seconds", ["controller", "name"], ITEMS;
+    /// Requests to the API server
+    requests: Counters = "client_go_request_total", ["code", "method"];
+    /// How long the API server takes to answer
+    request_duration: Histograms = "client_go_request_duration_seconds",
+        ["verb", "group", "version", "kind", "subresource"], REQUESTS;
 }

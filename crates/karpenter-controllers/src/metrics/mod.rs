@@ -13,6 +13,7 @@ mod pods;
 mod pools;
 mod series;
 mod solves;
+mod work;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -46,6 +46,19 @@ async fn the_life_of_a_pod_and_its_node_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn looks_at_keys_are_counted_by_controller_and_ending() {
+    let world = World::new().await;
+    let _running = world.start();
+    node_with_pod(&world, "a", "500m").await;
+    let lifecycle = "controller=\"nodeclaim.lifecycle\"";
+    assert!(world.scraped("controller_runtime_reconcile_total", &[lifecycle, "success"]) > 0);
+    assert_eq!(world.scraped("controller_runtime_reconcile_errors_total", &[lifecycle]), 0);
+    let looks = world.scraped("controller_runtime_reconcile_total", &[lifecycle]);
+    assert_eq!(world.scraped("controller_runtime_reconcile_time_seconds_count", &[lifecycle]), looks);
+    assert!(world.scraped("workqueue_adds_total", &[lifecycle]) > 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_eviction_that_a_budget_refuses_is_counted_as_such() {
     let world = World::new().await;
     world.set_disruption("general", any_number("Never")).await;
