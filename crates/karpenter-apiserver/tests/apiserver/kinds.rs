@@ -391,3 +391,14 @@ async fn an_autoscaler_with_a_list_of_no_policies_does_not_get_the_usual_ones() 
     let (code, status) = post(&world, path, &json!({"metadata": {"name": "a"}, "spec": spec})).await;
     assert_eq!((code, causes(&status)), (422, vec!["spec.behavior.scaleUp.policies"]), "{status}");
 }
+
+#[tokio::test]
+async fn an_unknown_update_strategy_of_a_stateful_set_is_named_as_a_whole() {
+    let world = World::new();
+    let template =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template, "updateStrategy": {"type": "x"}});
+    let set = json!({"metadata": {"name": "s"}, "spec": spec});
+    let (code, status) = post(&world, "/apis/apps/v1/namespaces/default/statefulsets", &set).await;
+    assert_eq!((code, causes(&status)), (422, vec!["spec.updateStrategy"]), "{status}");
+}

@@ -348,7 +348,7 @@ fn stateful_strategy(strategy: &Place<'_, '_>, errors: &mut Errors) {
                 }
             }
         }
-        _ => errors.push(kind.invalid("must be 'RollingUpdate' or 'OnDelete'")),
+        _ => errors.push(strategy.invalid("must be 'RollingUpdate' or 'OnDelete'")),
     }
 }
 
