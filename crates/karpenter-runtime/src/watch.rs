@@ -356,6 +356,10 @@ impl Follower {
 
     /// Waits after a failure, and says once per row of failures what is wrong.
     async fn pause(&self, failures: &mut u32, doing: &str, error: &kube::Error) -> Result<(), Stopped> {
+        // Where everything ends, connections end too, and nobody needs to hear of it.
+        if self.out.is_closed() {
+            return Err(Stopped);
+        }
         *failures += 1;
         let unserved = matches!(error, kube::Error::Api(status) if status.code == 404);
         if unserved && self.selection.optional {
