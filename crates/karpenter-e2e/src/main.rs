@@ -5,6 +5,7 @@
 
 mod cluster;
 mod controller;
+mod credentials;
 mod proxy;
 mod scenarios;
 

@@ -122,6 +122,10 @@ fn request(write: &Write) -> Request<Vec<u8>> {
 /// An error as a person reads it: the server's own words where there are any.
 pub(crate) fn describe(error: &kube::Error) -> String {
     match error {
+        // The server says no more than "Unauthorized", whatever is wrong.
+        kube::Error::Api(status) if status.code == 401 => {
+            "the API server does not accept the credentials: renew those of the kubeconfig or the service account".to_owned()
+        }
         kube::Error::Api(status) => status.message.clone(),
         kube::Error::Service(error) => innermost(error.as_ref()),
         other => innermost(other),

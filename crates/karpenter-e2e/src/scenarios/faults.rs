@@ -3,6 +3,7 @@
 use anyhow::ensure;
 
 use crate::cluster::{Cluster, eventually};
+use crate::credentials::Credentials;
 use crate::proxy::Road;
 
 pub(super) async fn a_missing_definition_is_waited_for(cluster: Cluster) -> anyhow::Result<()> {
@@ -49,6 +50,20 @@ pub(super) async fn a_closed_road_loses_nothing(cluster: Cluster) -> anyhow::Res
         cluster.pods_run(2 + round).await?;
     }
     Ok(())
+}
+
+pub(super) async fn renewed_credentials_are_taken_up(cluster: Cluster) -> anyhow::Result<()> {
+    cluster.create_pool("1s").await?;
+    cluster.deploy("web", 1, "1").await?;
+    let credentials = Credentials::expired(&cluster.kubeconfig)?;
+    let controller = cluster.program.through(&credentials.kubeconfig()).start()?;
+    eventually("the controller says what to renew", || async {
+        Ok(controller.log().contains("does not accept the credentials: renew"))
+    })
+    .await?;
+    ensure!(!controller.is_ready().await, "it says that it is ready");
+    credentials.renew(&cluster.client).await?;
+    cluster.pods_run(1).await
 }
 
 pub(super) async fn of_two_replicas_one_acts(cluster: Cluster) -> anyhow::Result<()> {

@@ -34,5 +34,6 @@ pub(crate) const ALL: &[Scenario] = scenarios![
     limits::an_unknown_node_class_is_named,
     faults::a_killed_controller_launches_nothing_twice,
     faults::a_closed_road_loses_nothing,
+    faults::renewed_credentials_are_taken_up,
     faults::of_two_replicas_one_acts,
 ];
