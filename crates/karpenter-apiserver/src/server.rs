@@ -13,7 +13,6 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::future::join_all;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::admission::{Admission, Question, ROUNDS_MAX, Session};
 use crate::authentication::{Authentication, Peer, User};
@@ -26,8 +25,8 @@ use crate::openapi::Documents;
 use crate::registry::{Registry, Resource, Subresource};
 use crate::store::{Disk, DiskError, ResourceName, Stopped, Store};
 use crate::wire::{
-    BoxError, Call, Offer, Query, ResponseBody, Route, Target, add_warnings, bytes_response, check_accepted,
-    into_yaml, page_not_found, prefers_yaml, rendering,
+    BoxError, Call, Offer, Query, ResponseBody, Route, Target, Unread, add_warnings, bytes_response,
+    check_accepted, into_yaml, page_not_found, prefers_yaml, read_body, rendering,
 };
 use karpenter_environment::{Environment, SystemEnvironment};
 
@@ -225,21 +224,23 @@ where
         Box::pin(async move {
             let (parts, body) = request.into_parts();
             let limit = core.body_limit;
-            let response = match Limited::new(body, limit).collect().await {
+            let response = match read_body(body, limit).await {
                 Ok(body) => {
                     let incoming = Incoming {
                         method: &parts.method,
                         uri: &parts.uri,
                         headers: &parts.headers,
-                        body: &body.to_bytes(),
+                        body: &body,
                         peer: &peer,
                     };
                     let response = core.respond(&incoming).await;
                     let response = core.acknowledged(&parts.method, response).await;
                     if prefers_yaml(&parts.headers) { into_yaml(response).await } else { response }
                 }
-                Err(error) if error.is::<LengthLimitError>() => ApiError::too_large(limit).into_response(),
-                Err(error) => ApiError::bad_request(format!("cannot read the body: {error}")).into_response(),
+                Err(Unread::TooLarge) => ApiError::too_large(limit).into_response(),
+                Err(Unread::Broken(error)) => {
+                    ApiError::bad_request(format!("cannot read the body: {error}")).into_response()
+                }
             };
             Ok(response)
         })

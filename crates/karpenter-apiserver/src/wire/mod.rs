@@ -1,6 +1,7 @@
 //! The wire: what a request asks for and how answers are written.
 
 mod accept;
+mod body;
 pub(crate) mod protobuf;
 mod query;
 mod request;
@@ -8,6 +9,7 @@ mod response;
 mod yaml;
 
 pub(crate) use accept::{MetaVersion, Offer, Rendering, check_accepted, prefers_yaml, rendering};
+pub(crate) use body::{Unread, read as read_body};
 pub(crate) use query::{Query, decode as unescape};
 pub(crate) use request::{Call, Route, Target, decode_body, decode_yaml};
 pub use response::ResponseBody;
