@@ -213,7 +213,7 @@ impl ApiError {
 
     /// The asked revision is in the future.
     pub(crate) fn too_large_resource_version(asked: u64, current: u64) -> Self {
-        let message = format!("Too large resource version: {asked}, current: {current}");
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let causes = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
         Self {
             details: json!({"causes": causes, "retryAfterSeconds": 1}),

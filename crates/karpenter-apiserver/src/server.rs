@@ -20,7 +20,7 @@ use crate::authorization::{Action, Attributes, Authorization, Authorizer};
 use crate::data_dir::{DataDir, DataDirError};
 use crate::discovery;
 use crate::error::ApiError;
-use crate::kinds::DEFINITIONS;
+use crate::kinds::{DEFINITIONS, format};
 use crate::openapi::Documents;
 use crate::registry::{Registry, Resource, Subresource};
 use crate::store::{Disk, DiskError, ResourceName, Stopped, Store};
@@ -414,6 +414,7 @@ impl Core {
         if target.subresource.is_some() {
             return self.subresource(&call).map(crate::wire::Answer::into_response);
         }
+        check_name(target)?;
         let watches = target.watches(query);
         let answer = match (method.as_str(), named) {
             // A stream of YAML has no ends of lines to tell events by.
@@ -431,6 +432,16 @@ impl Core {
         };
         answer.map(crate::wire::Answer::into_response)
     }
+}
+
+/// Refuses a name in a path that no object can have.
+fn check_name(target: &Target) -> Result<(), ApiError> {
+    let name = target.name.as_deref().unwrap_or_default();
+    let wrong = format::path_segment(name);
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!("Name parameter invalid: {name:?}: {}", wrong.join(";"))))
 }
 
 /// What can be offered to a request for a resource.

@@ -78,6 +78,10 @@ fn parsed(call: &Call<'_>) -> Result<Parsed, ApiError> {
         _ if call.body.starts_with(protobuf::MAGIC) => {
             Ok(Parsed { value: call.decode()?, duplicates: Vec::new() })
         }
+        protobuf::PROTOBUF => Err(unrecognized(
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+                .to_owned(),
+        )),
         "application/json" | "" => {
             let parse_error =
                 |error: String| unrecognized(format!("couldn't get version/kind; json parse error: {error}"));

@@ -1,7 +1,7 @@
 //! get and list.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::json;
 
 use super::json_text::parse;
@@ -43,6 +43,10 @@ impl Selectors {
     }
 }
 
+/// Reads tokens as Go does, which does not mind bits that are left over at the end.
+const LENIENT: GeneralPurpose =
+    GeneralPurpose::new(&base64::alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
+
 /// Where a paged list goes on.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Continuation {
@@ -59,7 +63,7 @@ impl Continuation {
     }
 
     fn decode(text: &str) -> Result<Self, String> {
-        let decoded = URL_SAFE_NO_PAD.decode(text).map_err(|error| match error {
+        let decoded = LENIENT.decode(text).map_err(|error| match error {
             base64::DecodeError::InvalidByte(at, _) => format!("illegal base64 data at input byte {at}"),
             _ => format!("illegal base64 data at input byte {}", text.len()),
         })?;

@@ -10,7 +10,7 @@ mod yaml;
 
 pub(crate) use accept::{MetaVersion, Offer, Rendering, check_accepted, prefers_yaml, rendering};
 pub(crate) use body::{Unread, read as read_body};
-pub(crate) use query::{Query, decode as unescape};
+pub(crate) use query::{Query, unescape};
 pub(crate) use request::{Call, Route, Target, decode_body, decode_yaml};
 pub use response::ResponseBody;
 pub(crate) use response::{

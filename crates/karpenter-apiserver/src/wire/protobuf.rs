@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::schema::facts::{Facts, Field, FieldType, Type};
 
-pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub(crate) const MAGIC: &[u8] = b"k8s\0";
 /// Schemas of CRDs nest; nothing else comes close.
 const DEPTH_MAX: usize = 100;

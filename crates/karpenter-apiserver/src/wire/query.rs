@@ -35,14 +35,18 @@ impl Query {
     }
 }
 
-/// Decodes percent escapes and plus signs; bytes that are not UTF-8 become replacement characters.
-pub(crate) fn decode(text: &str) -> String {
+/// Decodes percent escapes and the plus signs that stand for spaces in parameters.
+fn decode(text: &str) -> String {
+    unescape(&text.replace('+', " "))
+}
+
+/// Decodes percent escapes; bytes that are not UTF-8 become replacement characters.
+pub(crate) fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {
         rest = tail;
         match first {
-            b'+' => bytes.push(b' '),
             b'%' if tail.len() >= 2 => {
                 let escape = std::str::from_utf8(&tail[..2]).ok();
                 match escape.and_then(|escape| u8::from_str_radix(escape, 16).ok()) {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Query;
 use super::accept::Rendering;
 use super::protobuf;
-use super::query::decode;
+use super::query::unescape;
 use crate::admission::Session;
 use crate::authentication::User;
 use crate::error::ApiError;
@@ -65,8 +65,10 @@ pub(crate) enum Route {
 
 impl Route {
     pub(crate) fn parse(path: &str) -> Self {
-        let parts: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(decode).collect();
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        // An escaped slash separates as any other; nothing between two of them is a name that nothing has.
+        let decoded = unescape(path);
+        let inner = decoded.strip_prefix('/').unwrap_or(&decoded);
+        let parts: Vec<&str> = inner.strip_suffix('/').unwrap_or(inner).split('/').collect();
         match parts.as_slice() {
             ["api"] => Self::CoreVersions,
             ["api", version] => Self::GroupVersion(String::new(), (*version).to_owned()),
@@ -96,7 +98,8 @@ fn target(group: &str, version: &str, rest: &[&str]) -> Route {
     // `/namespaces/<name>/<word>` is a subresource of the namespace itself when the word is one.
     let rest = match rest {
         ["namespaces", namespace, plural, rest @ ..] if !matches!(*plural, "status" | "finalize") => {
-            target.namespace = Some((*namespace).to_owned());
+            // No namespace is all of them.
+            target.namespace = Some((*namespace).to_owned()).filter(|namespace| !namespace.is_empty());
             (*plural).clone_into(&mut target.plural);
             rest
         }
@@ -254,7 +257,19 @@ mod tests {
         assert_eq!((watched.plural.as_str(), watched.name.as_deref()), ("pods", Some("web")));
         assert!(watched.watch && !pod.watch);
         assert_eq!(Route::parse("/api/v1/watch"), Route::Unclear);
+        let all = parsed("/api/v1/namespaces//pods/");
+        assert_eq!((all.plural.as_str(), all.namespace, all.name), ("pods", None, None));
+        assert_eq!(parsed("/api/v1/namespaces/default/pods/a+b").name.as_deref(), Some("a+b"));
+        assert_eq!(parsed("/api/v1/nodes/a%2Fb").subresource.as_deref(), Some("b"));
         let finalize = parsed("/api/v1/namespaces/default/finalize");
         assert_eq!((finalize.namespace, finalize.subresource.as_deref()), (None, Some("finalize")));
+    }
+
+    #[test]
+    fn paths_with_nothing_between_two_slashes_name_nothing_that_is_there() {
+        assert_eq!(Route::parse("//api/v1/pods"), Route::Unknown);
+        assert_eq!(Route::parse("//version"), Route::Unknown);
+        assert_eq!(parsed("/api/v1//pods").plural, "");
+        assert_eq!(parsed("/apis/apps//v1").version, "");
     }
 }

@@ -59,6 +59,41 @@ async fn discovery_in_both_forms_names_the_same_resources() {
 }
 
 #[tokio::test]
+async fn odd_paths_and_tokens_get_the_answers_kubernetes_gives() {
+    let world = World::new();
+    for (path, code, message) in [
+        ("/api/v1/namespaces/default/configmaps/a+b", 404, "configmaps \"a+b\" not found"),
+        (
+            "/api/v1/namespaces/default/configmaps/a%2Fb",
+            404,
+            "the server could not find the requested resource",
+        ),
+        ("/api/v1//namespaces", 404, "the server could not find the requested resource"),
+        ("/api//v1/namespaces", 404, "the server could not find the requested resource"),
+        ("/apis/apps//v1", 404, "the server could not find the requested resource"),
+        (
+            "/api/v1/namespaces/default/configmaps/a%25b",
+            400,
+            "Name parameter invalid: \"a%b\": may not contain '%'",
+        ),
+        (
+            "/api/v1/configmaps?continue=zzz",
+            400,
+            "invalid continue token: continue key is not valid: invalid character 'Ï' looking for beginning of value",
+        ),
+    ] {
+        let (answered, status) = world.raw("GET", path, &[], NOTHING).await;
+        assert_eq!((answered, status["message"].as_str()), (code, Some(message)), "{path}");
+    }
+    let (code, text) = world.raw("GET", "//api/v1/namespaces", &[], NOTHING).await;
+    assert_eq!((code, text.as_str()), (404, Some("404 page not found\n")));
+    assert_eq!(world.raw("GET", "/api/v1/namespaces//pods", &[], NOTHING).await.0, 200);
+    let (code, status) = world.raw("GET", "/api/v1/pods?resourceVersion=99999", &[], NOTHING).await;
+    assert_eq!(code, 504);
+    assert!(status["message"].as_str().unwrap().starts_with("Timeout: Too large resource version: 99999"));
+}
+
+#[tokio::test]
 async fn bad_bodies_get_the_codes_kubernetes_gives() {
     let world = World::with(|options| options.body_limit = 1000);
     let path = "/api/v1/namespaces/default/configmaps";
@@ -67,6 +102,7 @@ async fn bad_bodies_get_the_codes_kubernetes_gives() {
     };
     assert_eq!(send("application/json", "{").await.0, 400);
     assert_eq!(send("application/json", "[]").await.0, 400);
+    assert_eq!(send("application/vnd.kubernetes.protobuf", "hello").await.0, 400);
     assert_eq!(send("application/vnd.kubernetes.protobuf", "k8s\0\n\x06\n\x02v1\x12\0").await.0, 415);
     assert_eq!(send("application/json", &format!("{{\"data\":\"{}\"}}", "x".repeat(2000))).await.0, 413);
     assert_eq!(
