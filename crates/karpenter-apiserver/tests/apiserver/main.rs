@@ -7,6 +7,7 @@ mod apply;
 mod crd;
 mod deletion;
 mod forms;
+mod judgement;
 mod kinds;
 mod lists;
 mod network;

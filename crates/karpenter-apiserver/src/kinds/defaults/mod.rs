@@ -22,6 +22,9 @@ const TABLE: &[(&str, &[(&str, Filling)])] = &[
         ],
     ),
     ("core.v1.HTTPGetAction", &[("path", Text("/")), ("scheme", Text("HTTP"))]),
+    ("core.v1.GRPCAction", &[("service", Text(""))]),
+    ("core.v1.FileKeySelector", &[("optional", Flag(false))]),
+    ("core.v1.AzureDiskVolumeSource", &[("readOnly", Flag(false))]),
     (
         "core.v1.Container",
         &[

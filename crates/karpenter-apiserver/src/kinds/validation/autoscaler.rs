@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::resources::quantity;
+use super::resources::{container_resource_name, quantity};
 use crate::kinds::format;
 use crate::kinds::place::{Errors, Place};
 
@@ -112,6 +112,8 @@ fn source(kind: &str, source: &Place<'_, '_>, errors: &mut Errors) {
         let name = source.field("name");
         if name.text().is_empty() {
             errors.push(name.required("must specify a resource name"));
+        } else if kind == "containerResource" {
+            container_resource_name(&name, name.text(), errors);
         }
         if kind == "containerResource" {
             let container = source.field("container");

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{job, scheduling};
+use super::{job, schedule, scheduling};
 use crate::error::FieldError;
-use crate::kinds::metadata;
 use crate::kinds::place::{Errors, Place};
+use crate::kinds::{format, metadata};
 use crate::selector::LabelSelector;
 
 pub(super) fn job(job: &Place<'_, '_>, errors: &mut Errors) {
@@ -22,6 +22,22 @@ pub(super) fn job(job: &Place<'_, '_>, errors: &mut Errors) {
     if selects_others(&selector, labels) {
         let path = format!("{}.template.metadata.labels", spec.path());
         errors.push(FieldError::invalid(path, labels, "`selector` does not match template `labels`"));
+    }
+    hostnames(job, errors);
+}
+
+/// The pods of an indexed job are hosts with the name of the job and their number.
+fn hostnames(job: &Place<'_, '_>, errors: &mut Errors) {
+    let (metadata, spec) = (job.field("metadata"), job.field("spec"));
+    let name = metadata.field("name");
+    let completions = spec.field("completions").number().unwrap_or(0);
+    if spec.field("completionMode").text() != "Indexed" || completions <= 0 {
+        return;
+    }
+    let longest = format!("{}-{}", name.text(), completions - 1);
+    if !format::dns_label(&longest).is_empty() {
+        let rule = format!("will not able to create pod with invalid DNS label: {longest}");
+        errors.push(name.invalid_value(&json!(name.text()), rule));
     }
 }
 
@@ -73,7 +89,13 @@ pub(super) fn cron_job(cron_job: &Place<'_, '_>, old: Option<&Value>, errors: &m
     if schedule.text().is_empty() {
         errors.push(schedule.required(""));
     } else if old.is_none_or(|old| old["spec"]["schedule"] != *schedule.value) {
-        schedule_form(&schedule, errors);
+        if let Err(rule) = schedule::check(schedule.text()) {
+            errors.push(schedule.invalid(rule));
+        }
+        if schedule.text().contains("TZ") {
+            let rule = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+            errors.push(schedule.invalid(rule));
+        }
     }
     errors.not_negative(&spec.field("startingDeadlineSeconds"));
     errors.one_of(&spec.field("concurrencyPolicy"), &["Allow", "Forbid", "Replace"]);
@@ -112,28 +134,6 @@ pub(super) fn cron_job(cron_job: &Place<'_, '_>, old: Option<&Value>, errors: &m
     }
 }
 
-/// Checks the five fields of a schedule, or one of the words for common ones.
-fn schedule_form(schedule: &Place<'_, '_>, errors: &mut Errors) {
-    let text = schedule.text().trim();
-    if text.contains("TZ") {
-        let rule = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
-        errors.push(schedule.invalid(rule));
-    }
-    if let Some(word) = text.strip_prefix('@') {
-        let known = ["yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly"];
-        if !known.contains(&word) && !word.starts_with("every ") {
-            errors.push(schedule.invalid(format!("unrecognized descriptor: {text}")));
-        }
-        return;
-    }
-    let fields: Vec<&str> = text.split_whitespace().collect();
-    if fields.len() != 5 {
-        let shown = fields.join(" ");
-        errors
-            .push(schedule.invalid(format!("expected exactly 5 fields, found {}: [{shown}]", fields.len())));
-    }
-}
-
 /// What a change of a job may not touch.
 pub(super) fn job_update(new: &Value, old: &Value, errors: &mut Errors) {
     let (after, before) = (Place::root("", new), Place::root("", old));
@@ -157,11 +157,51 @@ pub(super) fn job_update(new: &Value, old: &Value, errors: &mut Errors) {
     {
         errors.push(completions.invalid("can only be modified in tandem with spec.parallelism"));
     }
-    if !is_suspended(old) {
-        errors.immutable(&now.field("template"), &then.field("template"));
+    let (template, before) = (now.field("template"), then.field("template"));
+    if is_at_rest(old) {
+        let (spec, before) = (template.field("spec"), before.field("spec"));
+        if fixed_part(spec.value, before.value) != fixed_part(before.value, spec.value) {
+            errors.push(spec.invalid("field is immutable"));
+        }
+    } else {
+        errors.immutable(&template, &before);
     }
 }
 
-fn is_suspended(job: &Value) -> bool {
-    job["spec"]["suspend"] == true && job["status"]["startTime"].is_null()
+/// Whether a job is suspended and has no pods, so that those to come may still be told where to run and what they get.
+fn is_at_rest(job: &Value) -> bool {
+    let status = &job["status"];
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let mut suspensions = conditions.filter(|condition| condition["type"] == "Suspended");
+    job["spec"]["suspend"] == true
+        && (status["startTime"].is_null() || suspensions.any(|condition| condition["status"] == "True"))
+        && status["active"].as_i64().unwrap_or(0) == 0
+}
+
+/// What of a pod's spec cannot change while its job rests; `other` is what it is compared with.
+fn fixed_part(spec: &Value, other: &Value) -> Value {
+    let mut spec = spec.clone();
+    let Some(fields) = spec.as_object_mut() else { return spec };
+    for name in ["nodeSelector", "tolerations", "schedulingGates"] {
+        fields.remove(name);
+    }
+    if let Some(affinity) = fields.get_mut("affinity").and_then(Value::as_object_mut) {
+        affinity.remove("nodeAffinity");
+        if affinity.is_empty() {
+            fields.remove("affinity");
+        }
+    }
+    for list in ["containers", "initContainers"] {
+        let containers = fields.get_mut(list).and_then(Value::as_array_mut);
+        let others = other[list].as_array().map_or(&[][..], Vec::as_slice);
+        let Some(containers) = containers.filter(|containers| containers.len() == others.len()) else {
+            continue;
+        };
+        for (container, other) in containers.iter_mut().zip(others) {
+            if container["name"] == other["name"] {
+                container.as_object_mut().map(|container| container.remove("resources"));
+            }
+        }
+    }
+    spec
 }

@@ -10,6 +10,7 @@ use crate::kinds::{format, metadata};
 
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
+const ATTRIBUTES: &str = "volumeAttributesClassName";
 
 /// Checks the template of an ephemeral volume.
 pub(super) fn template(template: &Place<'_, '_>, errors: &mut Errors) {
@@ -342,11 +343,27 @@ pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
     if new["spec"]["volumeMode"] != old["spec"]["volumeMode"] {
         errors.push(FieldError::invalid("volumeMode", &new["spec"]["volumeMode"], "field is immutable"));
     }
+    attributes_update(new, old, errors);
+}
+
+/// A claim whose volume has a class of attributes keeps having one.
+fn attributes_update(new: &Value, old: &Value, errors: &mut Errors) {
+    let (now, then) = (&new["spec"][ATTRIBUTES], &old["spec"][ATTRIBUTES]);
+    if now == then || old["status"]["currentVolumeAttributesClassName"].is_null() {
+        return;
+    }
+    let nothing = match now.as_str() {
+        None => "nil",
+        Some("") => "empty string",
+        Some(_) => return,
+    };
+    let rule =
+        format!("update to {nothing} is forbidden when status.currentVolumeAttributesClassName is not nil");
+    errors.push(FieldError::forbidden(format!("spec.{ATTRIBUTES}"), &rule));
 }
 
 /// What a change of a volume may not touch.
 pub(super) fn volume_update(new: &Value, old: &Value, errors: &mut Errors) {
-    const ATTRIBUTES: &str = "volumeAttributesClassName";
     // A secret for growing the volume may be added later.
     let adds_secret =
         old["spec"]["csi"].is_object() && old["spec"]["csi"]["controllerExpandSecretRef"].is_null();

@@ -37,16 +37,9 @@ fn priority_class(class: &Place<'_, '_>, errors: &mut Errors) {
     let value = class.field("value");
     let number = value.number().unwrap_or(0);
     if name.starts_with("system-") {
-        let known = matches!(
-            (name, number),
-            ("system-cluster-critical", 2_000_000_000) | ("system-node-critical", 2_000_001_000)
-        );
-        if !known {
+        if let Some(why) = not_of_the_system(name, number, class.field("globalDefault").flag()) {
             let rule = "priority class names with 'system-' prefix are reserved for system use only. error: ";
-            errors.push(FieldError::forbidden(
-                "metadata.name",
-                &format!("{rule}{name} is not a known system priority class"),
-            ));
+            errors.push(FieldError::forbidden("metadata.name", &format!("{rule}{why}")));
         }
     } else if number > 1_000_000_000 {
         errors.push(value.forbidden("maximum allowed value of a user defined priority is 1000000000"));
@@ -55,6 +48,19 @@ fn priority_class(class: &Place<'_, '_>, errors: &mut Errors) {
     if policy.is_set() {
         errors.one_of(&policy, &["PreemptLowerPriority", "Never"]);
     }
+}
+
+/// Why a class is none of those that every cluster has.
+fn not_of_the_system(name: &str, value: i64, is_default: bool) -> Option<String> {
+    let known = match name {
+        "system-cluster-critical" => 2_000_000_000,
+        "system-node-critical" => 2_000_001_000,
+        _ => return Some(format!("{name} is not a known system priority class")),
+    };
+    if value != known {
+        return Some(format!("value of {name} PriorityClass must be {known}"));
+    }
+    is_default.then(|| format!("globalDefault of {name} PriorityClass must be false"))
 }
 
 fn lease(spec: &Place<'_, '_>, errors: &mut Errors) {

@@ -46,7 +46,8 @@ fn config_map(map: &Place<'_, '_>, errors: &mut Errors) {
         size += value.text().len() / 4 * 3;
     }
     if size > SIZE_MAX {
-        errors.push(FieldError::too_long("", SIZE_MAX));
+        // The place is the whole object, which has no name.
+        errors.push(FieldError::too_long("[]", SIZE_MAX));
     }
 }
 
@@ -80,7 +81,9 @@ fn secret(secret: &Place<'_, '_>, errors: &mut Errors) {
             errors.push(FieldError::required("data[username]", ""));
             errors.push(FieldError::required("data[password]", ""));
         }
-        "kubernetes.io/ssh-auth" if !has("ssh-privatekey") => errors.push(missing("ssh-privatekey")),
+        "kubernetes.io/ssh-auth" if data.field("ssh-privatekey").text().is_empty() => {
+            errors.push(missing("ssh-privatekey"));
+        }
         "kubernetes.io/tls" => {
             for key in ["tls.crt", "tls.key"] {
                 if !has(key) {

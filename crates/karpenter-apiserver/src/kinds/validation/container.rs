@@ -386,7 +386,9 @@ fn devices(container: &Place<'_, '_>, pod: Pod<'_>, errors: &mut Errors) {
         if mounts.items().any(|mount| mount.field("mountPath").text() == path.text()) {
             errors.push(path.invalid("must not already exist as a path in volumeMounts"));
         }
-        names.insert(name.text());
+        if !name.text().is_empty() {
+            names.insert(name.text());
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod claim;
 mod cluster;
 mod configuration;
 mod container;
+mod endpoint_slice;
 mod event;
 mod job;
 mod limit_range;
@@ -18,6 +19,7 @@ mod node;
 mod pod;
 mod probe;
 mod resources;
+mod schedule;
 mod scheduling;
 mod security;
 pub(super) mod service;
@@ -50,10 +52,7 @@ pub(super) fn validate(
     }
     let root = Place::root("", object);
     match resource {
-        "pods" => {
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            pod::spec(&root.field("spec"), name, true, errors);
-        }
+        "pods" => pod::pod(&root, old.is_none(), errors),
         "podtemplates" => pod::template(&root.field("template"), errors),
         "deployments.apps" => workload::deployment(&root, errors),
         "replicasets.apps" => workload::replica_set(&root, errors),
@@ -77,8 +76,12 @@ pub(super) fn validate(
             configuration::validate(resource, &root, errors);
         }
         DEFINITIONS => errors.add(crd::check(object)),
-        name if name.ends_with("networking.k8s.io") || name.ends_with("discovery.k8s.io") => {
+        "endpointslices.discovery.k8s.io" => endpoint_slice::validate(&root, old, errors),
+        name if name.ends_with("networking.k8s.io") => {
             network::validate(resource, &root, errors);
+            if name.starts_with("ingresses.") && old.is_none() {
+                network::ingress_create(&root, errors);
+            }
         }
         name if name.ends_with("storage.k8s.io") => storage::validate(resource, &root, errors),
         name if name.ends_with("rbac.authorization.k8s.io") => access::validate(resource, &root, errors),
@@ -138,6 +141,7 @@ fn update(resource: &str, new: &Value, old: &Value, errors: &mut Errors) {
         "services" => service::update(new, old, errors),
         "csinodes.storage.k8s.io" => storage::node_update(new, old, errors),
         "csidrivers.storage.k8s.io" => storage::driver_update(new, old, errors),
+        "volumeattributesclasses.storage.k8s.io" => storage::attributes_class_update(new, old, errors),
         "persistentvolumes" => claim::volume_update(new, old, errors),
         "events" => event::update(new, old, errors),
         "resourcequotas" => configuration::quota_update(new, old, errors),

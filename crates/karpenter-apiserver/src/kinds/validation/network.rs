@@ -7,15 +7,11 @@ use crate::error::FieldError;
 use crate::kinds::format;
 use crate::kinds::place::{Errors, Place};
 
-/// How many zones, or nodes, an endpoint may be meant for.
-const HINTS_MAX: usize = 8;
-
 pub(super) fn validate(resource: &str, object: &Place<'_, '_>, errors: &mut Errors) {
     match resource {
         "networkpolicies.networking.k8s.io" => network_policy(&object.field("spec"), errors),
         "ingresses.networking.k8s.io" => ingress(&object.field("spec"), errors),
         "ingressclasses.networking.k8s.io" => ingress_class(&object.field("spec"), errors),
-        "endpointslices.discovery.k8s.io" => endpoint_slice(object, errors),
         _ => {}
     }
 }
@@ -226,12 +222,7 @@ fn ingress_backend(backend: &Place<'_, '_>, errors: &mut Errors) {
         let empty = json!("");
         errors.push(backend.invalid_value(&empty, "cannot set both resource and service backends"));
     } else if resource.is_set() {
-        for name in ["kind", "name"] {
-            let place = resource.field(name);
-            if place.text().is_empty() {
-                errors.push(place.required(""));
-            }
-        }
+        local_reference(&resource, errors);
     } else if service.is_set() {
         let name = service.field("name");
         if name.text().is_empty() {
@@ -256,6 +247,33 @@ fn ingress_backend(backend: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
+/// Checks a reference to an object by group, kind and name.
+fn local_reference(reference: &Place<'_, '_>, errors: &mut Errors) {
+    let group = reference.field("apiGroup");
+    if group.is_set() {
+        errors.form(&group, format::dns_subdomain(group.text()));
+    }
+    for name in ["kind", "name"] {
+        let place = reference.field(name);
+        if place.text().is_empty() {
+            errors.push(place.required(""));
+        } else {
+            errors.form(&place, format::path_segment(place.text()));
+        }
+    }
+}
+
+/// The class of a new ingress that is named twice is the same.
+pub(super) fn ingress_create(ingress: &Place<'_, '_>, errors: &mut Errors) {
+    const CLASS: &str = "kubernetes.io/ingress.class";
+    let annotation = &ingress.value["metadata"]["annotations"][CLASS];
+    let class = &ingress.value["spec"]["ingressClassName"];
+    if annotation.is_string() && class.is_string() && annotation != class {
+        let rule = "must match `ingressClassName` when both are specified";
+        errors.push(FieldError::invalid(format!("annotations.{CLASS}"), annotation, rule));
+    }
+}
+
 fn ingress_class(spec: &Place<'_, '_>, errors: &mut Errors) {
     let controller = spec.field("controller");
     if controller.text().len() > 250 {
@@ -266,18 +284,7 @@ fn ingress_class(spec: &Place<'_, '_>, errors: &mut Errors) {
     if !parameters.is_set() {
         return;
     }
-    let group = parameters.field("apiGroup");
-    if group.is_set() {
-        errors.form(&group, format::dns_subdomain(group.text()));
-    }
-    for name in ["kind", "name"] {
-        let place = parameters.field(name);
-        if place.text().is_empty() {
-            errors.push(place.required(""));
-        } else {
-            errors.form(&place, format::path_segment(place.text()));
-        }
-    }
+    local_reference(&parameters, errors);
     let (scope, namespace) = (parameters.field("scope"), parameters.field("namespace"));
     match scope.text() {
         "Cluster" => {
@@ -287,10 +294,10 @@ fn ingress_class(spec: &Place<'_, '_>, errors: &mut Errors) {
             }
         }
         "Namespace" => {
-            if namespace.text().is_empty() {
-                errors.push(namespace.required("`parameters.scope` is set to 'Namespace'"));
-            } else {
+            if namespace.is_set() {
                 errors.form(&namespace, format::dns_label(namespace.text()));
+            } else {
+                errors.push(namespace.required("`parameters.scope` is set to 'Namespace'"));
             }
         }
         "" if !scope.is_set() => errors.push(scope.required("")),
@@ -317,93 +324,4 @@ pub(super) fn prefixed_path(place: &Place<'_, '_>, errors: &mut Errors) {
         }
         _ => errors.push(place.invalid("must be a domain-prefixed path (such as \"acme.io/foo\")")),
     }
-}
-
-fn endpoint_slice(slice: &Place<'_, '_>, errors: &mut Errors) {
-    let kind = slice.field("addressType");
-    if kind.text().is_empty() {
-        errors.push(kind.required(""));
-    } else if !matches!(kind.text(), "FQDN" | "IPv4" | "IPv6") {
-        errors.push(kind.unsupported(&["FQDN", "IPv4", "IPv6"]));
-    }
-    for endpoint in slice.field("endpoints").items() {
-        slice_endpoint(&endpoint, kind.text(), errors);
-    }
-    let mut names: Vec<&str> = Vec::new();
-    for port in slice.field("ports").items() {
-        let name = port.field("name");
-        if !name.text().is_empty() {
-            errors.form(&name, format::dns_label(name.text()));
-        }
-        if names.contains(&name.text()) {
-            errors.push(name.duplicate());
-        }
-        names.push(name.text());
-        errors.one_of(&port.field("protocol"), &["SCTP", "TCP", "UDP"]);
-        let application = port.field("appProtocol");
-        if application.is_set() {
-            errors.form(&application, format::label_key(application.text()));
-        }
-    }
-}
-
-fn slice_endpoint(endpoint: &Place<'_, '_>, kind: &str, errors: &mut Errors) {
-    let addresses = endpoint.field("addresses");
-    if addresses.len() == 0 {
-        errors.push(addresses.required("must contain at least 1 address"));
-    }
-    for address in addresses.items() {
-        match kind {
-            "IPv4" if address.text().parse::<std::net::Ipv4Addr>().is_err() => {
-                let rule = if address.text().parse::<std::net::IpAddr>().is_ok() {
-                    "must be an IPv4 address"
-                } else {
-                    "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-                };
-                errors.push(address.invalid(rule));
-            }
-            "IPv6" if address.text().parse::<std::net::Ipv6Addr>().is_err() => {
-                let rule = if address.text().parse::<std::net::IpAddr>().is_ok() {
-                    "must be an IPv6 address"
-                } else {
-                    "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-                };
-                errors.push(address.invalid(rule));
-            }
-            _ => {}
-        }
-    }
-    let name = endpoint.field("hostname");
-    if name.is_set() {
-        errors.form(&name, format::dns_label(name.text()));
-    }
-    let node = endpoint.field("nodeName");
-    if node.is_set() {
-        errors.form(&node, format::dns_subdomain(node.text()));
-    }
-    let hints = endpoint.field("hints");
-    let zones = hints.field("forZones");
-    // Where there are too many zones, nodes are not looked at.
-    if named_once(&zones, format::label_value, errors) {
-        named_once(&hints.field("forNodes"), format::dns_subdomain, errors);
-    }
-}
-
-/// Checks the names of hints; `false` when there are too many.
-fn named_once(hints: &Place<'_, '_>, form: impl Fn(&str) -> Vec<String>, errors: &mut Errors) -> bool {
-    if hints.len() > HINTS_MAX {
-        let message = format!("Too many: {}: must have at most {HINTS_MAX} items", hints.len());
-        errors.push(FieldError::new("FieldValueTooMany", hints.path(), message));
-        return false;
-    }
-    let mut seen = Vec::new();
-    for hint in hints.items() {
-        let name = hint.field("name");
-        if seen.contains(&name.text()) {
-            errors.push(FieldError::duplicate(name.path(), &json!(name.text())));
-        }
-        seen.push(name.text());
-        errors.form(&name, form(name.text()));
-    }
-    true
 }

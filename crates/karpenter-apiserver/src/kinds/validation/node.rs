@@ -17,6 +17,11 @@ pub(super) fn validate(node: &Place<'_, '_>, errors: &mut Errors) {
     // Kubernetes names another place than the one where they stand.
     taints(&Place::root("metadata.taints", spec.field("taints").value), errors);
     capacity(node.value, errors);
+    let swap = Place::root("metadata.nodeSwapStatus", &node.value["status"]["nodeInfo"]["swap"]);
+    let capacity = swap.field("capacity");
+    if capacity.number().is_some_and(|bytes| bytes <= 0) {
+        errors.push(capacity.invalid("must be greater than 0"));
+    }
     declared_features(node, errors);
     let ranges = spec.field("podCIDRs");
     for range in ranges.items() {
@@ -101,6 +106,9 @@ pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
         errors.push(FieldError::forbidden("spec.providerID", rule));
     }
     taints(&Place::root("metadata.taints", &new["spec"]["taints"]), errors);
+    if new["spec"]["externalID"] != old["spec"]["externalID"] {
+        errors.push(FieldError::forbidden("spec.externalID", "may not be updated"));
+    }
 }
 
 fn capacity(node: &Value, errors: &mut Errors) {

@@ -11,6 +11,11 @@ use crate::kinds::place::{Errors, Place};
 use crate::kinds::{format, metadata};
 
 const HOSTNAME_LENGTH_MAX: usize = 64;
+const SEARCH_LETTERS_MAX: usize = 2048;
+/// Says that a pod stands for one that its node started by itself.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+/// Says how much is lost with a pod, so that others are deleted first.
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// Checks a pod template: labels, annotations and spec.
 pub(super) fn template(template: &Place<'_, '_>, errors: &mut Errors) {
@@ -19,7 +24,59 @@ pub(super) fn template(template: &Place<'_, '_>, errors: &mut Errors) {
     let inner = Place::root(&path, &template.value["metadata"]);
     metadata::labels(&inner.field("labels"), errors);
     metadata::annotations(&inner.field("annotations"), errors);
-    spec(&template.field("spec"), "", false, errors);
+    annotations(&inner.field("annotations"), template.value, errors);
+    let inner = template.field("spec");
+    spec(&inner, "", false, errors);
+    if inner.field("ephemeralContainers").len() > 0 {
+        let rule = "ephemeral containers not allowed in pod template";
+        errors.push(inner.field("ephemeralContainers").forbidden(rule));
+    }
+}
+
+/// Checks a pod; some rules hold only for a new one.
+pub(super) fn pod(pod: &Place<'_, '_>, is_new: bool, errors: &mut Errors) {
+    let (metadata, body) = (pod.field("metadata"), pod.field("spec"));
+    annotations(&metadata.field("annotations"), pod.value, errors);
+    spec(&body, metadata.field("name").text(), true, errors);
+    for list in ["containers", "initContainers"] {
+        for container in body.field(list).items() {
+            let image = container.field("image");
+            if image.text().trim() != image.text() {
+                errors.push(image.invalid("must not have leading or trailing whitespace"));
+            }
+        }
+    }
+    if !is_new {
+        return;
+    }
+    if body.field("ephemeralContainers").len() > 0 {
+        errors.push(body.field("ephemeralContainers").forbidden("cannot be set on create"));
+    }
+    let node = body.field("nodeName");
+    if !node.text().is_empty() && body.field("schedulingGates").len() > 0 {
+        errors.push(node.forbidden("cannot be set until all schedulingGates have been cleared"));
+    }
+}
+
+/// Checks the annotations that Kubernetes itself reads on `holder`, a pod or its template.
+fn annotations(annotations: &Place<'_, '_>, holder: &Value, errors: &mut Errors) {
+    for (key, annotation) in annotations.entries() {
+        match key {
+            MIRROR if holder["spec"]["nodeName"].as_str().is_none_or(str::is_empty) => {
+                errors.push(annotation.invalid("must set spec.nodeName if mirror pod annotation is set"));
+            }
+            DELETION_COST if !is_plain_number(annotation.text()) => {
+                errors.push(annotation.invalid("must be a 32bit integer"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a text is a number as it would be printed: no plus, no leading zeros.
+fn is_plain_number(text: &str) -> bool {
+    let first = text.bytes().next().unwrap_or_default();
+    text.parse::<i32>().is_ok() && (text == "0" || first == b'-' || (b'1'..=b'9').contains(&first))
 }
 
 /// Checks a pod spec; `name` is the pod's own, empty in templates.
@@ -137,6 +194,11 @@ fn dns_config(config: &Place<'_, '_>, policy: &str, errors: &mut Errors) {
     if searches.len() > 32 {
         errors.push(searches.invalid("must not have more than 32 search paths"));
     }
+    let letters: usize = searches.items().map(|search| search.text().len() + 1).sum();
+    if letters > SEARCH_LETTERS_MAX + 1 {
+        let rule = "must not have more than 2048 characters (including spaces) in the search list";
+        errors.push(searches.invalid(rule));
+    }
     for search in searches.items() {
         let text = search.text().strip_suffix('.').filter(|text| !text.is_empty()).unwrap_or(search.text());
         if text != "." {
@@ -243,6 +305,7 @@ fn host_aliases(list: &Place<'_, '_>, errors: &mut Errors) {
 pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
     let (root, before) = (Place::root("", new), Place::root("", old));
     let (after, was) = (root.field("spec"), before.field("spec"));
+    mirror_update(&root.field("metadata"), &before.field("metadata"), errors);
     for list in ["containers", "initContainers"] {
         let (now, then) = (after.field(list), was.field(list));
         if now.len() != then.len() {
@@ -255,7 +318,23 @@ pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
     tolerations_update(&after.field("tolerations"), &was.field("tolerations"), errors);
     let held = was.field("schedulingGates").len() > 0;
     new_gates(&after.field("schedulingGates"), &was.field("schedulingGates"), errors);
+    if held {
+        scheduling::narrowed(&after, &was, errors);
+    }
     fixed_part(new, old, held, errors);
+}
+
+/// Whether a pod stands for another never changes.
+fn mirror_update(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
+    let annotations = new.field("annotations");
+    let (now, then) = (annotations.value.get(MIRROR), old.value["annotations"].get(MIRROR));
+    let change = match (now, then) {
+        (now, then) if now == then => return,
+        (_, Some(_)) => "remove or update",
+        (_, None) => "add",
+    };
+    let path = format!("{}[{MIRROR}]", annotations.path());
+    errors.push(FieldError::forbidden(path, &format!("may not {change} mirror pod annotation")));
 }
 
 /// No scheduling gate can be added.
@@ -273,7 +352,7 @@ fn new_gates(gates: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
 fn deadline_update(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
     match (new.number(), old.number()) {
         (Some(now), Some(then)) if now > then => {
-            errors.push(new.invalid(format!("must be less than or equal to previous value {then}")));
+            errors.push(new.invalid("must be less than or equal to previous value"));
         }
         (None, Some(_)) => {
             errors.push(
@@ -316,10 +395,21 @@ fn fixed_part(new: &Value, old: &Value, gated: bool, errors: &mut Errors) {
                 fields.remove(name);
             }
             if gated {
-                // Gated pods may still be narrowed.
-                for name in ["nodeSelector", "affinity"] {
-                    fields.remove(name);
+                // Gated pods may still be narrowed to fewer nodes.
+                fields.remove("nodeSelector");
+                let affinity = fields.get_mut("affinity").and_then(Value::as_object_mut);
+                if affinity
+                    .is_some_and(|affinity| affinity.remove("nodeAffinity").is_some() && affinity.is_empty())
+                {
+                    fields.remove("affinity");
                 }
+            }
+            if fields
+                .get("terminationGracePeriodSeconds")
+                .and_then(Value::as_i64)
+                .is_some_and(|grace| grace < 0)
+            {
+                fields.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
             }
         }
         spec

@@ -98,6 +98,43 @@ fn node_selector_term(term: &Place<'_, '_>, any_value: bool, errors: &mut Errors
     }
 }
 
+/// What a pod that is held by gates asks of nodes may only be added to.
+pub(super) fn narrowed(new: &Place<'_, '_>, old: &Place<'_, '_>, errors: &mut Errors) {
+    let selector = new.field("nodeSelector");
+    if old.field("nodeSelector").entries().any(|(key, place)| selector.value.get(key) != Some(place.value)) {
+        let rule = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        errors.push(selector.invalid(rule));
+    }
+    let (affinity, before) = (new.field("affinity"), old.field("affinity"));
+    let (nodes, nodes_before) = (affinity.field("nodeAffinity"), before.field("nodeAffinity"));
+    let (required, required_before) = (nodes.field(REQUIRED), nodes_before.field(REQUIRED));
+    let terms = required.field("nodeSelectorTerms");
+    let kept = required_before.value["nodeSelectorTerms"].as_array().map_or(&[][..], Vec::as_slice);
+    if !kept.is_empty() && kept.len() != terms.len() {
+        errors.push(terms.invalid("no additions/deletions to non-empty NodeSelectorTerms list are allowed"));
+        return;
+    }
+    for (term, then) in terms.items().zip(kept) {
+        if !is_extended(term.value, then) {
+            errors.push(term.invalid("only additions are allowed (no mutations or deletions)"));
+        }
+    }
+}
+
+/// Whether a term still begins with all it asked for; one that asked for nothing matches no node and stays so.
+fn is_extended(new: &Value, old: &Value) -> bool {
+    let list = |term: &Value, name: &str| term[name].as_array().cloned().unwrap_or_default();
+    let (mut said, mut says) = (false, false);
+    for name in ["matchExpressions", "matchFields"] {
+        let (now, then) = (list(new, name), list(old, name));
+        if !now.starts_with(&then) {
+            return false;
+        }
+        (said, says) = (said || !then.is_empty(), says || !now.is_empty());
+    }
+    said || !says
+}
+
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 

@@ -275,8 +275,12 @@ pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
     let spec = after.field("spec");
     let (kind, was) = (&new["spec"]["type"], &old["spec"]["type"]);
     if kind != "ExternalName" && was != "ExternalName" {
-        for (name, what) in [("clusterIPs", "clusterIP"), ("ipFamilies", "ipFamily")] {
-            kept_list(&spec.field(name), &old["spec"][name], what, errors);
+        let headless = (is_headless(&spec), is_headless(&Place::root("spec", &old["spec"])));
+        if headless != (true, true) {
+            kept_list(&spec, &old["spec"], "clusterIPs", "clusterIP", errors);
+        }
+        if headless == (false, false) {
+            kept_list(&spec, &old["spec"], "ipFamilies", "ipFamily", errors);
         }
     }
     if kind == "LoadBalancer" && was == "LoadBalancer" {
@@ -292,14 +296,11 @@ pub(super) fn update(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// What has been allocated stays; a second item may come and go.
-fn kept_list(now: &Place<'_, '_>, then: &Value, what: &str, errors: &mut Errors) {
-    let before = then.as_array().map(Vec::as_slice).unwrap_or_default();
+/// What has been allocated stays; a second item may come, and go where one is enough.
+fn kept_list(spec: &Place<'_, '_>, old: &Value, name: &str, what: &str, errors: &mut Errors) {
+    let now = spec.field(name);
+    let before = old[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let after = now.value.as_array().map(Vec::as_slice).unwrap_or_default();
-    let is_headless = |list: &[Value]| list.len() == 1 && list[0] == "None";
-    if is_headless(before) && is_headless(after) {
-        return;
-    }
     let path = now.path();
     let shown = Value::Array(after.to_vec());
     if after.is_empty() && !before.is_empty() {
@@ -310,8 +311,15 @@ fn kept_list(now: &Place<'_, '_>, then: &Value, what: &str, errors: &mut Errors)
     let compared = if before.len() == after.len() { before.len() } else { 1 };
     for (index, (before, after)) in before.iter().zip(after).enumerate().take(compared) {
         if before != after {
+            // Of families Kubernetes always names the first.
+            let index = if name == "clusterIPs" { index } else { 0 };
             let rule = "may not change once set";
             errors.push(FieldError::invalid(format!("{path}[{index}]"), &shown, rule));
         }
+    }
+    let policy = spec.field("ipFamilyPolicy");
+    if before.len() > after.len() && after.len() == 1 && policy.text() != "SingleStack" {
+        let rule = format!("must be set to 'SingleStack' when releasing the secondary {what}");
+        errors.push(policy.invalid(rule));
     }
 }

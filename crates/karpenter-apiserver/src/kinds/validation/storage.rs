@@ -10,6 +10,8 @@ use crate::error::FieldError;
 use crate::kinds::format;
 use crate::kinds::place::{Errors, Place};
 
+const NODE_ID_LENGTH_MAX: usize = 256;
+
 pub(super) fn validate(resource: &str, object: &Place<'_, '_>, errors: &mut Errors) {
     match resource {
         "storageclasses.storage.k8s.io" => class(object, errors),
@@ -17,25 +19,14 @@ pub(super) fn validate(resource: &str, object: &Place<'_, '_>, errors: &mut Erro
         "csinodes.storage.k8s.io" => node(&object.field("spec"), errors),
         "csidrivers.storage.k8s.io" => driver(&object.field("spec"), errors),
         "csistoragecapacities.storage.k8s.io" => capacity(object, errors),
+        "volumeattributesclasses.storage.k8s.io" => attributes_class(object, errors),
         _ => {}
     }
 }
 
 fn class(class: &Place<'_, '_>, errors: &mut Errors) {
-    let provisioner = class.field("provisioner");
-    if provisioner.text().is_empty() {
-        errors.push(provisioner.required(""));
-    } else {
-        for rule in format::label_key(&provisioner.text().to_lowercase()) {
-            errors.push(provisioner.invalid(rule));
-        }
-    }
-    let parameters = class.field("parameters");
-    for (key, _) in parameters.entries() {
-        if key.is_empty() {
-            errors.push(parameters.invalid_value(&json!(key), "field can not be empty."));
-        }
-    }
+    provisioner(&class.field("provisioner"), errors);
+    parameters(&class.field("parameters"), errors);
     let policy = class.field("reclaimPolicy");
     if !policy.text().is_empty() && !matches!(policy.text(), "Delete" | "Retain") {
         errors.push(policy.unsupported(&["Delete", "Retain"]));
@@ -49,6 +40,44 @@ fn class(class: &Place<'_, '_>, errors: &mut Errors) {
         errors.push(mode.required(""));
     }
     topologies(&class.field("allowedTopologies"), errors);
+}
+
+/// Checks the name of a driver; it is looked at in lower case.
+fn provisioner(name: &Place<'_, '_>, errors: &mut Errors) {
+    if name.text().is_empty() {
+        errors.push(name.required(""));
+        return;
+    }
+    let lower = name.text().to_lowercase();
+    for rule in format::label_key(&lower) {
+        errors.push(name.invalid_value(&json!(lower), rule));
+    }
+}
+
+fn parameters(parameters: &Place<'_, '_>, errors: &mut Errors) {
+    for (key, _) in parameters.entries() {
+        if key.is_empty() {
+            errors.push(parameters.invalid_value(&json!(key), "field can not be empty."));
+        }
+    }
+}
+
+fn attributes_class(class: &Place<'_, '_>, errors: &mut Errors) {
+    provisioner(&class.field("driverName"), errors);
+    let own = class.field("parameters");
+    parameters(&own, errors);
+    if own.len() == 0 {
+        errors.push(own.required("must contain at least one key/value pair"));
+    }
+}
+
+/// Nothing of a class of attributes may change.
+pub(super) fn attributes_class_update(new: &Value, old: &Value, errors: &mut Errors) {
+    for name in ["driverName", "parameters"] {
+        if new[name] != old[name] {
+            errors.push(FieldError::forbidden(name, &format!("updates to {name} are forbidden.")));
+        }
+    }
 }
 
 fn topologies(terms: &Place<'_, '_>, errors: &mut Errors) {
@@ -149,8 +178,8 @@ fn node(spec: &Place<'_, '_>, errors: &mut Errors) {
         let id = driver.field("nodeID");
         if id.text().is_empty() {
             errors.push(id.required(""));
-        } else if id.text().len() > 256 {
-            errors.push(FieldError::too_long(id.path(), 256));
+        } else if id.text().len() > NODE_ID_LENGTH_MAX {
+            errors.push(id.invalid(format!("must be {NODE_ID_LENGTH_MAX} characters or less")));
         }
         let count = driver.field("allocatable");
         errors.not_negative(&count.field("count"));

@@ -25,11 +25,13 @@ fn above_everything(place: &Place<'_, '_>, errors: &mut Errors) {
     }
 }
 
+/// Whether an amount is nothing; a text that is no amount counts as nothing.
 fn is_zero(place: &Place<'_, '_>) -> bool {
-    match place.value {
-        Value::String(text) => text == "0%",
-        value => value.as_i64().unwrap_or(0) == 0,
-    }
+    let number = match place.value {
+        Value::String(text) => text.strip_suffix('%').unwrap_or(text).parse().ok(),
+        value => value.as_i64(),
+    };
+    number.unwrap_or(0) == 0
 }
 
 pub(super) fn deployment(object: &Place<'_, '_>, errors: &mut Errors) {
@@ -327,12 +329,10 @@ fn stateful_template(template: &Place<'_, '_>, spec: &Place<'_, '_>, errors: &mu
 fn stateful_strategy(strategy: &Place<'_, '_>, errors: &mut Errors) {
     let (kind, rolling) = (strategy.field("type"), strategy.field("rollingUpdate"));
     match kind.text() {
-        "" => errors.push(kind.required("")),
+        "" => errors.push(strategy.required("")),
         "OnDelete" => {
             if rolling.is_set() {
-                let value = json!("OnDelete");
-                let rule = "only allowed for updateStrategy 'RollingUpdate'";
-                errors.push(rolling.invalid_value(&value, rule));
+                errors.push(rolling.invalid("only allowed for updateStrategy 'RollingUpdate'"));
             }
         }
         "RollingUpdate" => {
