@@ -7,25 +7,7 @@
 //!
 //! # What is served
 //!
-//! | Group | Resources |
-//! |---|---|
-//! | core/v1 | namespaces, nodes, pods, podtemplates, services, serviceaccounts, configmaps, secrets, endpoints, events, persistentvolumes, persistentvolumeclaims, replicationcontrollers, resourcequotas, limitranges |
-//! | apps/v1 | deployments, replicasets, statefulsets, daemonsets, controllerrevisions |
-//! | batch/v1 | jobs, cronjobs |
-//! | policy/v1 | poddisruptionbudgets |
-//! | autoscaling/v2 | horizontalpodautoscalers |
-//! | networking.k8s.io/v1 | ingresses, ingressclasses, networkpolicies, ipaddresses, servicecidrs |
-//! | node.k8s.io/v1 | runtimeclasses |
-//! | discovery.k8s.io/v1 | endpointslices |
-//! | storage.k8s.io/v1 | storageclasses, volumeattributesclasses, volumeattachments, csinodes, csidrivers, csistoragecapacities |
-//! | scheduling.k8s.io/v1 | priorityclasses |
-//! | coordination.k8s.io/v1 | leases |
-//! | resource.k8s.io/v1 | resourceclaims, resourceclaimtemplates, resourceslices, deviceclasses |
-//! | rbac.authorization.k8s.io/v1 | roles, rolebindings, clusterroles, clusterrolebindings |
-//! | admissionregistration.k8s.io/v1 | validatingwebhookconfigurations, mutatingwebhookconfigurations, validatingadmissionpolicies, validatingadmissionpolicybindings |
-//! | apiextensions.k8s.io/v1 | customresourcedefinitions, and whatever they define |
-//! | events.k8s.io/v1 | events, the same objects as core events |
-//! | authentication.k8s.io/v1, authorization.k8s.io/v1 | reviews |
+//! The resources that `docs/apiserver.md` lists, which a test holds against discovery.
 //!
 //! Verbs: get, list (paging, selectors, resourceVersion semantics), watch (bookmarks, initial events, 410), create,
 //! update, patch (JSON, merge, strategic merge, server-side apply), delete, deletecollection. Subresources: status,
@@ -36,16 +18,15 @@
 //! [`Authorization::Rbac`] is asked for; then roles and bindings decide, and the roles every cluster has are there.
 //!
 //! Validating and mutating webhooks are called over HTTPS and validating admission policies are evaluated, for every
-//! write a client makes; what the collector deletes does not pass them. A webhook behind a service cannot be reached,
-//! which its failure policy then decides about.
+//! write a client makes; what the collector deletes does not pass them. A webhook behind a Service is reached through an
+//! endpoint that somebody has written down for it.
 //!
 //! # What is not
 //!
 //! CBOR (415/406), answers in protobuf (bodies are read in it), conversion webhooks (a CRD that asks for conversion
-//! is refused), exec, log, port-forward, proxy, ephemeral containers and resize (404), the deprecated `/watch` paths,
-//! durable storage, and those validation rules of built-in kinds that the `kinds` module does not list. `cargo xtask
-//! conformance` compares this server with the real one; `accepted.yaml` of `karpenter-conformance` lists the classes of
-//! answers that differ, each with its reason.
+//! is refused), exec, log, port-forward, proxy, ephemeral containers and resize (404), and those validation rules of
+//! built-in kinds that the `kinds` module does not have. `cargo xtask conformance` compares this server with the real
+//! one; `accepted.yaml` of `karpenter-conformance` lists the classes of answers that differ, each with its reason.
 
 mod admission;
 mod apply;

@@ -1,5 +1,7 @@
 //! Requests as they come over the wire: discovery, health, bad input.
 
+use std::collections::BTreeSet;
+
 use karpenter_apiserver::User;
 use serde_json::{Value, json};
 
@@ -56,6 +58,35 @@ async fn discovery_in_both_forms_names_the_same_resources() {
     assert_eq!(names, aggregated);
     let (_, groups) = world.raw("GET", "/apis", &[("accept", accept)], NOTHING).await;
     assert!(groups["items"].as_array().unwrap().iter().any(|group| group["metadata"]["name"] == "apps"));
+}
+
+#[tokio::test]
+async fn the_documentation_lists_the_resources_that_are_served() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/apiserver.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut listed = BTreeSet::new();
+    for row in text.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let (group, resources) = row.split_once("` | ").unwrap();
+        let resources = resources.split([':', '|']).next().unwrap().split(", ");
+        let plain = resources.map(str::trim).filter(|resource| !resource.contains(' '));
+        listed.extend(plain.map(|resource| format!("{group} {resource}")));
+    }
+    let world = World::new();
+    let (_, groups) = world.raw("GET", "/apis", &[], NOTHING).await;
+    let versions =
+        groups["groups"].as_array().unwrap().iter().flat_map(|group| group["versions"].as_array().unwrap());
+    let versions = versions.map(|version| version["groupVersion"].as_str().unwrap());
+    let mut served = BTreeSet::new();
+    for (version, path) in
+        versions.map(|version| (version, format!("/apis/{version}"))).chain([("v1", "/api/v1".into())])
+    {
+        let (_, resources) = world.raw("GET", &path, &[], NOTHING).await;
+        let resources = resources["resources"].as_array().unwrap().iter();
+        let names =
+            resources.map(|resource| resource["name"].as_str().unwrap()).filter(|name| !name.contains('/'));
+        served.extend(names.map(|name| format!("{version} {name}")));
+    }
+    assert_eq!(listed, served);
 }
 
 #[tokio::test]
