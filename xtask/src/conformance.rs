@@ -46,7 +46,7 @@ fn compare(workspace: &Workspace, arguments: &[String], folder: &Path) -> Result
     if !process::succeeds(&mut build)? {
         return Ok(false);
     }
-    let wish = Up { rundir: folder.to_owned(), with: Vec::new(), fsync: false, api_flag: Vec::new() };
+    let wish = Up { rundir: folder.to_owned(), ..Up::default() };
     let kubeconfig = control_plane::up(workspace, &wish)?;
     let mut command =
         workspace.cargo(["run", "--quiet", "--package", "karpenter-conformance", "--", "--kubeconfig"]);

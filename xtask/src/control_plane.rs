@@ -9,12 +9,15 @@ mod start;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::process;
 use crate::workspace::Workspace;
+
+pub(crate) use start::free_ports;
 
 /// Where the facts about built-in kinds are kept.
 const KINDS: &str = "crates/karpenter-apiserver/src/schema/kinds.txt";
@@ -35,7 +38,7 @@ pub(crate) enum ControlPlane {
     },
 }
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct Up {
     /// Folder for state, certificates and logs
     pub(crate) rundir: PathBuf,
@@ -48,6 +51,12 @@ pub(crate) struct Up {
     /// A further flag of kube-apiserver, such as `--api-flag=--v=4`
     #[arg(long)]
     pub(crate) api_flag: Vec<String>,
+    /// More of the scheduler's configuration
+    #[arg(skip)]
+    pub(crate) scheduler_configuration: String,
+    /// How kwok plays kubelet, instead of the usual way
+    #[arg(skip)]
+    pub(crate) kwok: Option<PathBuf>,
 }
 
 /// What may run beside etcd and kube-apiserver.
@@ -89,6 +98,11 @@ pub(crate) fn run(workspace: &Workspace, task: &ControlPlane) -> Result<bool> {
 /// Builds what is missing, starts it and returns the path of an administrator's kubeconfig.
 pub(crate) fn up(workspace: &Workspace, wish: &Up) -> Result<PathBuf> {
     start::up(&recipe(workspace), &programs(workspace)?, wish)
+}
+
+/// Starts a program that [`down`] stops before the servers: one of those that `process_files` names.
+pub(crate) fn start_beside(rundir: &Path, command: &mut Command) -> Result<()> {
+    process_files::start(rundir, command).map(drop)
 }
 
 /// Stops what [`up`] started.

@@ -63,8 +63,7 @@ fn on_real(workspace: &Workspace, rundir: &Path, filter: &str) -> Result<Outcome
     let up = Up {
         rundir: rundir.to_owned(),
         with: vec![Component::KubeControllerManager, Component::KubeScheduler, Component::Kwok],
-        fsync: false,
-        api_flag: Vec::new(),
+        ..Up::default()
     };
     let outcome =
         control_plane::up(workspace, &up).and_then(|kubeconfig| play(workspace, &kubeconfig, filter));

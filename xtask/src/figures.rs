@@ -55,10 +55,8 @@ fn measure(workspace: &Workspace, wish: &Figures, built: &Path, folder: &Path) -
     }
     let rundir = folder.join("real");
     let start = Instant::now();
-    let kubeconfig = control_plane::up(
-        workspace,
-        &Up { rundir: rundir.clone(), with: Vec::new(), fsync: true, api_flag: Vec::new() },
-    )?;
+    let kubeconfig =
+        control_plane::up(workspace, &Up { rundir: rundir.clone(), fsync: true, ..Up::default() })?;
     println!("kube-apiserver and etcd: ready after {} ms", start.elapsed().as_millis());
     let processes = ["kube-apiserver", "etcd"].map(|name| {
         fs::read_to_string(rundir.join(name).with_extension("pid")).unwrap_or_default().trim().to_owned()

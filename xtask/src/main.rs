@@ -19,6 +19,7 @@ mod sessions;
 mod test_run;
 mod tidy;
 mod tools;
+mod upstream_suites;
 mod workspace;
 
 use std::ffi::OsString;
@@ -61,6 +62,8 @@ enum Task {
     SchedulerConformance(scheduler_conformance::Wish),
     /// Run the end-to-end scenarios of the controller on the embedded cluster or on a real control plane
     E2e(end_to_end::Wish),
+    /// Run upstream's own end-to-end suites against our controller and update their report
+    E2eUpstream(upstream_suites::Wish),
     /// Send the same requests to our API server and to the real one and compare the answers
     Conformance(conformance::Conformance),
     /// Measure our API server and the real one side by side
@@ -96,6 +99,7 @@ fn run(task: Task) -> Result<bool> {
         Task::ControlPlane(task) => control_plane::run(&workspace, &task),
         Task::SchedulerConformance(wish) => Ok(scheduler_conformance::run(&workspace, &wish)?.good),
         Task::E2e(wish) => Ok(end_to_end::run(&workspace, &wish)?.good),
+        Task::E2eUpstream(wish) => upstream_suites::run(&workspace, &wish),
         Task::Conformance(wish) => conformance::run(&workspace, &wish),
         Task::ApiserverFigures(wish) => figures::run(&workspace, &wish),
         Task::Bench { arguments } => {

@@ -37,12 +37,7 @@ pub(crate) fn run(workspace: &Workspace, wish: &Wish) -> Result<Outcome> {
         return Ok(Outcome::default());
     }
     let rundir = std::env::temp_dir().join(format!("karpenter-scheduler-{}", std::process::id()));
-    let up = Up {
-        rundir: rundir.clone(),
-        with: vec![Component::KubeScheduler],
-        fsync: false,
-        api_flag: Vec::new(),
-    };
+    let up = Up { rundir: rundir.clone(), with: vec![Component::KubeScheduler], ..Up::default() };
     let outcome = control_plane::up(workspace, &up).and_then(|kubeconfig| {
         let mut command = workspace.cargo(["run", "--quiet", "--package", "karpenter-models"]);
         command.args(["--example", "scheduler_conformance", "--"]).arg(kubeconfig);

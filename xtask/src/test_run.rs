@@ -12,6 +12,7 @@ use crate::parts::{Cases, Outcome, Parts};
 use crate::workspace::Workspace;
 use crate::{
     conformance, deny, depcheck, generated, informer, process, scheduler_conformance, sessions, tidy,
+    upstream_suites,
 };
 
 /// Property-test cases per property in the long run; the default is a few hundred.
@@ -49,6 +50,7 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> bool {
     {
         parts.run(name, || end_to_end::run(workspace, &end_to_end::Wish { on, filter: String::new() }));
     }
+    parts.run("upstream's suites, the quickest specs", || upstream_suites::quick(workspace));
     parts.run("dependency policy", || deny::check(workspace));
     if all {
         parts.run("long property tests", || {

@@ -10,6 +10,8 @@ use anyhow::{Context as _, bail};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
+use crate::probe::get;
+
 /// The `karpenter` program and the cluster it is pointed at.
 #[derive(Clone)]
 pub(crate) struct Program {
@@ -109,15 +111,4 @@ impl Controller {
 
 fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0)).context("finding a free port")?.local_addr()?.port())
-}
-
-/// A request simple enough to be written by hand; the answer is read to its end.
-async fn get(port: u16, path: &str) -> anyhow::Result<String> {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
 }

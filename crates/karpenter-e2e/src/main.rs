@@ -6,6 +6,7 @@
 mod cluster;
 mod controller;
 mod credentials;
+mod probe;
 mod proxy;
 mod scenarios;
 

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 /// Servers in the order in which they stop: each before what it talks to.
-const STOP_ORDER: [&str; 5] = ["kwok", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"];
+const STOP_ORDER: [&str; 6] =
+    ["host-kubelet", "kwok", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"];
 
 /// How long a server may take to stop before it is killed.
 const STOP_WAIT: Duration = Duration::from_secs(10);

@@ -39,7 +39,7 @@ pub(super) fn up(recipe: &Path, programs: &Path, wish: &Up) -> Result<PathBuf> {
     }
     for component in &wish.with {
         if !is_running(&run.rundir, component.program()) {
-            run.start_component(*component)?;
+            run.start_component(*component, wish)?;
         }
     }
     if wish.with.contains(&Component::KubeControllerManager) {
@@ -115,7 +115,7 @@ impl Run<'_> {
     }
 
     /// Starts one of the servers beside the API. Client rate limits are raised, so that they are not what is measured.
-    fn start_component(&self, component: Component) -> Result<()> {
+    fn start_component(&self, component: Component, wish: &Up) -> Result<()> {
         let [port] = free_ports()?;
         let mut command = self.server(component.program());
         match component {
@@ -129,7 +129,8 @@ impl Run<'_> {
                     .args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
             }
             Component::KubeScheduler => {
-                fs::write(self.path("scheduler.yaml"), self.scheduler_configuration())
+                let more = &wish.scheduler_configuration;
+                fs::write(self.path("scheduler.yaml"), self.scheduler_configuration(more))
                     .context("writing the scheduler's configuration")?;
                 command.arg(self.flag("--config", "scheduler.yaml")).args([
                     "--bind-address=127.0.0.1",
@@ -138,9 +139,10 @@ impl Run<'_> {
                 ]);
             }
             Component::Kwok => {
+                let config = wish.kwok.clone().unwrap_or_else(|| self.recipe.join("kwok.yaml"));
                 command
                     .arg(self.flag("--kubeconfig", "admin.conf"))
-                    .arg(format!("--config={}", self.recipe.join("kwok.yaml").display()))
+                    .arg(format!("--config={}", config.display()))
                     .args(["--manage-all-nodes=false"])
                     .args(["--manage-nodes-with-label-selector=kwok.x-k8s.io/node=fake"])
                     .args(["--node-ip=127.0.0.1", &format!("--server-address=127.0.0.1:{port}")]);
@@ -150,12 +152,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn scheduler_configuration(&self) -> String {
+    fn scheduler_configuration(&self, more: &str) -> String {
         format!(
             "apiVersion: kubescheduler.config.k8s.io/v1\n\
              kind: KubeSchedulerConfiguration\n\
              leaderElection: {{leaderElect: false}}\n\
-             clientConnection: {{kubeconfig: {}, qps: 1000, burst: 2000}}\n",
+             clientConnection: {{kubeconfig: {}, qps: 1000, burst: 2000}}\n{more}",
             quoted(&self.path("kube-scheduler.conf"))
         )
     }
@@ -198,7 +200,7 @@ fn quoted(path: &Path) -> String {
 }
 
 /// Ports nobody listens on now; all are held until all are known, so that they differ.
-fn free_ports<const N: usize>() -> Result<[u16; N]> {
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut held = Vec::with_capacity(N);
     let mut ports = [0; N];
     for port in &mut ports {

@@ -1,0 +1,148 @@
+//! `cargo xtask e2e-upstream`: upstream's own end-to-end suites, unmodified, against our controller.
+//!
+//! The suites run in shards, several at once, each on a control plane of its own: nearly all their time is waiting. What came of
+//! every spec is kept beside what upstream's controller makes of it, in [`report::REPORT`].
+
+mod arrangement;
+mod build;
+mod report;
+mod shards;
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::control_plane;
+use crate::parts::{Cases, Outcome};
+use crate::workspace::Workspace;
+
+use arrangement::Arrangement;
+use build::Suites;
+use report::{Report, Spec};
+use shards::{QUICK, SHARDS, Shard};
+
+const PROGRAMS: [&str; 7] =
+    ["keys", "etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl", "kwok"];
+
+#[derive(Args)]
+pub(crate) struct Wish {
+    /// Run these shards only, even if this build has run them before; the names are printed when one is unknown
+    #[arg(long)]
+    shard: Vec<String>,
+    /// How many shards run at once
+    #[arg(long, default_value_t = 4)]
+    at_once: usize,
+    /// Run only specs that match this regular expression
+    #[arg(long)]
+    focus: Option<String>,
+    /// Folder for logs and reports of the shards; shards that it holds a report of, younger than our controller, are not run again
+    #[arg(long, default_value = "target/e2e-upstream")]
+    rundir: PathBuf,
+}
+
+/// Runs shards and updates the report.
+pub(crate) fn run(workspace: &Workspace, wish: &Wish) -> Result<bool> {
+    let Some(programs) = control_plane::programs_named(workspace, &PROGRAMS)? else {
+        bail!("install Go: the suites and a control plane are built with it");
+    };
+    let suites = Suites::ensure(workspace)?;
+    let arrangement = Arrangement::prepare(workspace, suites, programs)?;
+    let rundir = workspace.root().join(&wish.rundir);
+    let mut chosen = VecDeque::new();
+    for name in &wish.shard {
+        let known = SHARDS.iter().chain(&QUICK).find(|shard| shard.name == name);
+        let names = || SHARDS.iter().chain(&QUICK).map(|shard| shard.name).collect::<Vec<_>>().join(", ");
+        chosen.push_back(*known.with_context(|| format!("there is no shard {name}; there are {}", names()))?);
+    }
+    if wish.shard.is_empty() {
+        chosen.extend(SHARDS.iter().filter(|shard| !is_done(&arrangement, &rundir.join(shard.name))));
+        println!(
+            "{} of {} shards have been run with this controller",
+            SHARDS.len() - chosen.len(),
+            SHARDS.len()
+        );
+    }
+    let focus = wish.focus.as_deref();
+    let specs = play(&arrangement, chosen, &rundir, (wish.at_once, focus), |specs| {
+        let mut report = Report::read(workspace)?;
+        report.note(specs);
+        report.write(workspace)
+    })?;
+    let report = Report::read(workspace)?;
+    let worse: Vec<&Spec> = specs.iter().filter(|spec| report.is_worse(spec)).collect();
+    for spec in &worse {
+        println!("FAILED {} {}: {}", spec.suite, spec.name, spec.message);
+    }
+    println!("{report}");
+    Ok(worse.is_empty())
+}
+
+/// Runs the quickest specs, as part of `cargo xtask test`.
+pub(crate) fn quick(workspace: &Workspace) -> Result<Outcome> {
+    let Some(programs) = control_plane::programs_named(workspace, &PROGRAMS)? else {
+        let note = "not run: the suites and a control plane are built with Go, which is not installed";
+        return Ok(Outcome::from(true).note(note));
+    };
+    let arrangement = Arrangement::prepare(workspace, Suites::ensure(workspace)?, programs)?;
+    let rundir = std::env::temp_dir().join(format!("karpenter-e2e-upstream-{}", std::process::id()));
+    let specs =
+        play(&arrangement, QUICK.iter().copied().collect(), &rundir, (QUICK.len(), None), |_| Ok(()))?;
+    let failed: Vec<&Spec> = specs.iter().filter(|spec| spec.result != "passed").collect();
+    for spec in &failed {
+        println!("FAILED {} {}: {}", spec.suite, spec.name, spec.message);
+    }
+    let cases = Cases { passed: (specs.len() - failed.len()) as u64, failed: failed.len() as u64 };
+    if failed.is_empty() {
+        fs::remove_dir_all(&rundir).with_context(|| format!("removing {}", rundir.display()))?;
+    } else {
+        println!("logs are in {}", rundir.display());
+    }
+    Ok(Outcome { good: failed.is_empty(), cases: Some(cases), note: String::new() })
+}
+
+/// Whether a shard was run to its end with the controller as it is now.
+fn is_done(arrangement: &Arrangement, rundir: &Path) -> bool {
+    let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    let (report, program) = (modified(&report::path(rundir)), modified(&arrangement.karpenter));
+    report.zip(program).is_some_and(|(report, program)| report > program)
+}
+
+/// Runs shards, `at_once` of them at a time, and tells `note` what came of each. A shard that cannot be run does not stop the
+/// others.
+fn play(
+    arrangement: &Arrangement,
+    shards: VecDeque<Shard>,
+    rundir: &Path,
+    (at_once, focus): (usize, Option<&str>),
+    note: impl Fn(&[Spec]) -> Result<()> + Sync,
+) -> Result<Vec<Spec>> {
+    let waiting = Mutex::new(shards);
+    let results: Mutex<(Vec<Spec>, Vec<anyhow::Error>)> = Mutex::default();
+    let work = || {
+        while let Some(shard) = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front() {
+            let begun = Instant::now();
+            let played = arrangement.play(&shard, &rundir.join(shard.name), focus);
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            match played.and_then(|specs| note(&specs).map(|()| specs)) {
+                Ok(specs) => {
+                    let passed = specs.iter().filter(|spec| spec.result == "passed").count();
+                    let seconds = begun.elapsed().as_secs();
+                    println!("{}: {passed} of {} specs passed, {seconds} s", shard.name, specs.len());
+                    results.0.extend(specs);
+                }
+                Err(error) => results.1.push(error.context(format!("shard {}", shard.name))),
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..at_once.max(1)).for_each(|_| drop(scope.spawn(work))));
+    let (specs, errors) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match errors.into_iter().next() {
+        Some(error) => Err(error),
+        None => Ok(specs),
+    }
+}

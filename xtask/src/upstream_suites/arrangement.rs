@@ -1,0 +1,145 @@
+//! The cluster that the suites expect: a control plane, our definitions, and our controller as the pod of a Deployment.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::build::{RECIPE, Suites};
+use super::report::{self, Spec};
+use super::shards::Shard;
+use crate::control_plane::{self, Component, Up};
+use crate::process;
+use crate::workspace::Workspace;
+
+/// How long a part of the cluster may take until it is there.
+const READY_WAIT: Duration = Duration::from_mins(3);
+const POLL: Duration = Duration::from_millis(300);
+
+/// The profile that specs about default constraints ask for by name.
+const SCHEDULER_PROFILES: &str = "profiles:
+  - schedulerName: default-scheduler
+  - schedulerName: topology-spread-defaults
+    pluginConfig:
+      - name: PodTopologySpread
+        args:
+          defaultingType: List
+          defaultConstraints:
+            - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule}
+            - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}
+";
+
+/// Everything that shards share.
+pub(super) struct Arrangement<'a> {
+    workspace: &'a Workspace,
+    suites: Suites,
+    /// The folder of the control plane's programs.
+    programs: PathBuf,
+    pub(super) karpenter: PathBuf,
+    host_kubelet: PathBuf,
+}
+
+impl<'a> Arrangement<'a> {
+    /// Builds our controller and what stands for its kubelet.
+    pub(super) fn prepare(workspace: &'a Workspace, suites: Suites, programs: PathBuf) -> Result<Self> {
+        let packages = ["--package", "karpenter-cli", "--package", "karpenter-e2e"];
+        if !process::succeeds(workspace.cargo(["build", "--quiet"]).args(packages))? {
+            bail!("the controller could not be built");
+        }
+        let karpenter = workspace.program("karpenter");
+        let host_kubelet = workspace.program("host-kubelet");
+        Ok(Self { workspace, suites, programs, karpenter, host_kubelet })
+    }
+
+    /// Runs a shard on a cluster of its own, which is gone afterwards; logs stay.
+    pub(super) fn play(&self, shard: &Shard, rundir: &Path, focus: Option<&str>) -> Result<Vec<Spec>> {
+        if rundir.exists() {
+            fs::remove_dir_all(rundir).with_context(|| format!("emptying {}", rundir.display()))?;
+        }
+        fs::create_dir_all(rundir).with_context(|| format!("creating {}", rundir.display()))?;
+        let played = self.set_up(rundir).and_then(|kubeconfig| {
+            self.run_suite(shard, rundir, &kubeconfig, focus)?;
+            report::read(shard.suite, rundir)
+        });
+        control_plane::down(rundir)?;
+        played
+    }
+
+    fn set_up(&self, rundir: &Path) -> Result<PathBuf> {
+        let kubeconfig = control_plane::up(
+            self.workspace,
+            &Up {
+                rundir: rundir.to_owned(),
+                with: vec![Component::KubeControllerManager, Component::KubeScheduler, Component::Kwok],
+                scheduler_configuration: SCHEDULER_PROFILES.to_owned(),
+                kwok: Some(self.suites.kwok_configuration()),
+                ..Up::default()
+            },
+        )?;
+        let definitions = rundir.join("crds.yaml");
+        let printed = process::output(Command::new(&self.karpenter).args(["crds", "--provider", "kwok"]))?;
+        fs::write(&definitions, printed).context("writing the definitions")?;
+        self.kubectl(&kubeconfig, &["apply", "--filename", &definitions.to_string_lossy()])?;
+        self.kubectl(&kubeconfig, &["wait", "--for=condition=established", "crd", "--all", "--timeout=60s"])?;
+        self.start_controller(rundir, &kubeconfig)?;
+        Ok(kubeconfig)
+    }
+
+    fn start_controller(&self, rundir: &Path, kubeconfig: &Path) -> Result<()> {
+        let [metrics, health] = control_plane::free_ports()?;
+        let mut host = Command::new(&self.host_kubelet);
+        host.arg("--kubeconfig").arg(kubeconfig).arg("--log").arg(rundir.join("controller.log"));
+        host.args(["--metrics-port", &metrics.to_string(), "--health-port", &health.to_string(), "--"]);
+        host.arg(&self.karpenter).args(["controller", "--provider", "kwok"]);
+        control_plane::start_beside(rundir, &mut host)?;
+        self.wait(kubeconfig, &["get", "node/host-0"])?;
+        self.wait(kubeconfig, &["--namespace=kube-system", "get", "serviceaccount/default"])?;
+        let manifests = self.workspace.root().join(RECIPE).join("cluster.yaml");
+        self.kubectl(kubeconfig, &["apply", "--filename", &manifests.to_string_lossy()])?;
+        let rollout =
+            ["--namespace=kube-system", "rollout", "status", "deployment/karpenter", "--timeout=180s"];
+        self.kubectl(kubeconfig, &rollout)?;
+        self.wait(kubeconfig, &["--namespace=kube-system", "get", "lease/karpenter-leader-election"])
+    }
+
+    fn run_suite(&self, shard: &Shard, rundir: &Path, kubeconfig: &Path, focus: Option<&str>) -> Result<()> {
+        let log = File::create(rundir.join("suite.log")).context("creating a log file")?;
+        let mut command = Command::new(self.suites.program(shard.suite));
+        command
+            .current_dir(rundir)
+            .env("KUBECONFIG", kubeconfig)
+            .env("OUTPUT_DIR", rundir)
+            .args(["-test.v", "-test.timeout=0", "--ginkgo.vv", "--ginkgo.no-color"])
+            .args(["--ginkgo.grace-period=30s", &format!("--ginkgo.timeout={}m", shard.minutes)])
+            .arg(format!("--ginkgo.focus={}", focus.unwrap_or(shard.focus)))
+            .arg(format!("--ginkgo.json-report={}", report::path(rundir).display()))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().context("sharing a log file")?)
+            .stderr(log);
+        if !shard.skip.is_empty() && focus.is_none() {
+            command.arg(format!("--ginkgo.skip={}", shard.skip));
+        }
+        // Whether specs failed is in the report.
+        command.status().with_context(|| format!("starting the suite {}", shard.suite)).map(drop)
+    }
+
+    fn kubectl(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<()> {
+        let mut command = Command::new(self.programs.join("kubectl"));
+        process::output(command.arg("--kubeconfig").arg(kubeconfig).args(arguments)).map(drop)
+    }
+
+    /// Asks until the answer is good.
+    fn wait(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            match self.kubectl(kubeconfig, arguments) {
+                Ok(()) => return Ok(()),
+                Err(error) if begun.elapsed() > READY_WAIT => return Err(error),
+                Err(_) => sleep(POLL),
+            }
+        }
+    }
+}
