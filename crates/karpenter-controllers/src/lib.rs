@@ -20,6 +20,7 @@ mod observed;
 mod patches;
 mod provisioning;
 mod registrations;
+mod spread_defaults;
 mod state;
 mod static_capacity;
 mod waits;
@@ -27,6 +28,7 @@ mod waits;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use karpenter_api::options::{FeatureGate, FeatureGates};
 use karpenter_core::SolverOptions;
 use karpenter_provider::{NodeClassObject, Provider, RepairAction, RepairPolicies};
@@ -53,6 +55,8 @@ pub struct Karpenter {
     pub computing: Computing,
     /// How nodes are disrupted voluntarily.
     pub disruption: DisruptionSettings,
+    /// Spread constraints that kube-scheduler gives pods which have none.
+    pub spread_defaults: Vec<TopologySpreadConstraint>,
     /// Which optional features are on.
     pub gates: FeatureGates,
     /// Where it is counted what happens.
@@ -72,6 +76,7 @@ impl Karpenter {
             },
             computing: Computing::Aside,
             disruption: DisruptionSettings::default(),
+            spread_defaults: Vec::new(),
             gates: FeatureGates::default(),
             metrics: Metrics::default(),
         }
@@ -111,7 +116,9 @@ impl Karpenter {
         runtime.measure_with(Arc::new(self.metrics.clone()));
         let node_classes = NodeClasses::default();
         let manages_costs = self.gates.is_on(FeatureGate::PodDeletionCostManagement);
-        runtime.add(state::StateKeeper::new(state.clone(), &rules, manages_costs));
+        let keeper =
+            state::StateKeeper::new(state.clone(), &rules, manages_costs).with_spread(&self.spread_defaults);
+        runtime.add(keeper);
         if manages_costs {
             runtime.add(deletion_cost::DeletionCosts::new(state.clone(), self.metrics.clone()));
         }

@@ -212,8 +212,12 @@ fn phase(pod: &Pod) -> &'static str {
 fn owner(pod: &Pod) -> Option<String> {
     let owner = pod.metadata.owner_references.as_ref()?.first()?;
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let kind = owner.kind.to_lowercase();
-    Some(format!("/apis/{}/namespaces/{namespace}/{kind}s/{}", owner.api_version, owner.name))
+    Some(owner_path(&owner.api_version, &owner.kind, namespace, &owner.name))
+}
+
+/// The path in the API by which the maker of a pod is known.
+pub(crate) fn owner_path(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {
+    format!("/apis/{api_version}/namespaces/{namespace}/{}s/{name}", kind.to_lowercase())
 }
 
 fn scheduler(pod: &Pod) -> &str {

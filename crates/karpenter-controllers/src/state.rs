@@ -8,8 +8,10 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, TopologySpreadConstraint,
+};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -26,6 +28,7 @@ use crate::launches::Launched;
 use crate::nodeclaim::is_initialized;
 use crate::observed::{ObservedPod, PodObserver};
 use crate::registrations::Registrations;
+use crate::spread_defaults::SpreadDefaults;
 use crate::waits::{Waited, Waits};
 
 /// The state, shared by all controllers of one process. They run one after the other, so nobody ever waits.
@@ -79,6 +82,7 @@ pub struct State {
     /// How many pods each scheduler has given up on.
     given_up: BTreeMap<Arc<str>, usize>,
     waits: Waits,
+    spread: SpreadDefaults,
     launched: Launched,
     /// What the pods of nodes cost ReplicaSets to give up, once that was found out.
     deletion_costs: Option<BTreeMap<Arc<str>, i32>>,
@@ -122,6 +126,7 @@ impl State {
             unlooked_at: BTreeMap::new(),
             given_up: BTreeMap::new(),
             waits: Waits::default(),
+            spread: SpreadDefaults::default(),
             launched: Launched::default(),
             deletion_costs: None,
             unsynced: Some(Instant::now()),
@@ -217,7 +222,8 @@ impl State {
             self.protections.pop_first();
             let Some(observed) = self.pods.get(&key) else { continue };
             if let (Ok(pod), Some(node), false) = (&observed.pod, &observed.node, observed.is_terminal()) {
-                let mut free = karpenter_core::cluster::Pod::clone(pod);
+                let pod = self.spread.applied(observed, pod, &mut self.interner);
+                let mut free = karpenter_core::cluster::Pod::clone(&pod);
                 free.do_not_disrupt = false;
                 self.cluster.apply(Event::PodBound(Arc::new(free), node.clone()));
             }
@@ -393,9 +399,22 @@ impl State {
         } else if change.of::<CSINode>().is_some() {
             put(&mut self.csi_nodes, key.name(), caches.of::<CSINode>().get(key));
             self.refresh_node(key.name());
+        } else if self.spread.apply(change) {
+            self.read_pods_again(key.namespace().unwrap_or_default());
         } else {
             self.apply_base(change);
         }
+    }
+
+    /// Looks at the pods of a namespace again, because something selects them otherwise.
+    fn read_pods_again(&mut self, namespace: &str) {
+        let of_namespace = |key: &&Key| key.namespace() == Some(namespace);
+        let keys: Vec<Key> = self.pods.keys().filter(of_namespace).cloned().collect();
+        for key in keys {
+            let pod = Arc::clone(&self.pods[&key]);
+            self.enter_pod(&key, &pod);
+        }
+        self.version += 1;
     }
 
     fn apply_pod(&mut self, key: &Key, old: Option<&ObservedPod>, new: Option<&ObservedPod>) {
@@ -421,14 +440,19 @@ impl State {
         if new.provisionable {
             self.count_given_up(&new.scheduler, 1);
         }
-        if let (Ok(pod), true, None) = (&new.pod, new.awaits_scheduler, &new.refusal) {
-            let waiting = Unscheduled { pod: pod.clone(), scheduler: new.scheduler.clone() };
-            self.unlooked_at.insert(key.clone(), waiting);
-        }
         if let Some(node) = &new.node {
             self.pods_on.entry(node.clone()).or_default().insert(key.clone());
         }
-        let event = match (&new.pod, &new.node) {
+        self.enter_pod(key, new);
+    }
+
+    fn enter_pod(&mut self, key: &Key, new: &ObservedPod) {
+        let pod = new.pod.as_ref().map(|pod| self.spread.applied(new, pod, &mut self.interner));
+        if let (Ok(pod), true, None) = (&pod, new.awaits_scheduler, &new.refusal) {
+            let waiting = Unscheduled { pod: pod.clone(), scheduler: new.scheduler.clone() };
+            self.unlooked_at.insert(key.clone(), waiting);
+        }
+        let event = match (&pod, &new.node) {
             (Ok(pod), Some(node)) if !new.is_terminal() => Event::PodBound(pod.clone(), node.clone()),
             (Ok(pod), None) if new.provisionable && new.refusal.is_none() && !new.is_terminal() => {
                 Event::PodPending(pod.clone())
@@ -565,7 +589,8 @@ fn matters(change: &Change) -> bool {
         };
         return shape(delta.old) != shape(delta.new);
     }
-    true
+    // Their status changes all the time, and nothing here follows from it.
+    change.of::<ReplicaSet>().is_none() && change.of::<StatefulSet>().is_none()
 }
 
 /// A node's conditions without their heartbeats and messages.
@@ -631,12 +656,23 @@ pub(crate) fn node_provider_id(node: &Node) -> Option<&str> {
 pub(crate) struct StateKeeper {
     state: Shared,
     observer: PodObserver,
+    /// Whether ReplicaSets and StatefulSets are watched.
+    workloads: bool,
 }
 
 impl StateKeeper {
     /// A keeper of `state`. Where deletion costs are our own doing, they say nothing about pods.
     pub(crate) fn new(state: Shared, rules: &LabelRules, manages_deletion_costs: bool) -> Self {
-        Self { state, observer: PodObserver::new(Arc::new(rules.clone()), manages_deletion_costs) }
+        let observer = PodObserver::new(Arc::new(rules.clone()), manages_deletion_costs);
+        Self { state, observer, workloads: false }
+    }
+
+    /// The same; pods without spread constraints get these.
+    pub(crate) fn with_spread(self, constraints: &[TopologySpreadConstraint]) -> Self {
+        let spread = SpreadDefaults::new(constraints);
+        let workloads = self.workloads || !spread.is_empty();
+        self.state.lock().spread = spread;
+        Self { workloads, ..self }
     }
 }
 
@@ -661,6 +697,13 @@ impl Controller for StateKeeper {
         watches.add::<StorageClass>();
         watches.add::<DaemonSet>();
         watches.add::<PodDisruptionBudget>();
+        if self.workloads {
+            watches.add_as(|workload: ReplicaSet| ReplicaSet { status: None, ..workload });
+            watches.add_as(|workload: StatefulSet| StatefulSet { status: None, ..workload });
+        }
+        if !self.state.lock().spread.is_empty() {
+            SpreadDefaults::watch(watches);
+        }
     }
 
     fn begin(&mut self, _: &Caches, _: &mut Wakes) {

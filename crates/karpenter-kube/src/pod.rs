@@ -19,6 +19,7 @@ use crate::interner::Interner;
 use crate::invalid::{At, Invalid, each};
 use crate::taint::tolerations;
 
+pub use affinity::spread_constraint;
 pub use refusal::refusal;
 use requests::{MissingRequests, effective_requests};
 use volumes::volume_refs;

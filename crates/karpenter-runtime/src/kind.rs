@@ -8,11 +8,12 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, Repl
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount,
+    ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate,
+    ReplicationController, Service, ServiceAccount,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass, VolumeAttachment};
-use karpenter_api::{NodeClaim, NodePool};
+use karpenter_api::{CapacityBuffer, NodeClaim, NodePool};
 use serde_json::Value;
 
 use crate::cache::Kept;
@@ -46,7 +47,27 @@ macro_rules! kinds {
     )+};
 }
 
-kinds!(ConfigMap, Event, Lease, Namespace, Node, Pod, PodDisruptionBudget, ServiceAccount);
-kinds!(ControllerRevision, CronJob, DaemonSet, Deployment, Job, ReplicaSet, StatefulSet);
+kinds!(
+    ConfigMap,
+    Event,
+    Lease,
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    PodTemplate,
+    Service,
+    ServiceAccount
+);
+kinds!(
+    ControllerRevision,
+    CronJob,
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet
+);
 kinds!(CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment);
-kinds!(NodeClaim, NodePool);
+kinds!(CapacityBuffer, NodeClaim, NodePool);

@@ -74,6 +74,7 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     let karpenter = Karpenter {
         solver: solver(options),
         batching: batching(settings),
+        spread_defaults: options.scheduler_config.default_constraints.clone(),
         gates: options.feature_gates,
         disruption: DisruptionSettings {
             switched_off: options.disable_voluntary_disruption,

@@ -11,5 +11,6 @@ mod metrics;
 mod observer;
 mod provider;
 mod repair;
+mod scheduling;
 mod static_capacity;
 mod world;

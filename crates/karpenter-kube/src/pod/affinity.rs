@@ -108,9 +108,7 @@ fn affinity_term(term: &kube::PodAffinityTerm) -> Result<PodAffinityTerm, Invali
 }
 
 /// One topology spread constraint, with Kubernetes' defaults for the two policies.
-pub(super) fn spread_constraint(
-    constraint: &kube::TopologySpreadConstraint,
-) -> Result<SpreadConstraint, Invalid> {
+pub fn spread_constraint(constraint: &kube::TopologySpreadConstraint) -> Result<SpreadConstraint, Invalid> {
     let honors = |policy: &Option<String>, default: &str| policy.as_deref().unwrap_or(default) == "Honor";
     let when_unsatisfiable = match constraint.when_unsatisfiable.as_str() {
         // The API server knows no default; an empty word can only come from a scenario, where it means the hard rule.
