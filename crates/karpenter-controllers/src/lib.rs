@@ -3,6 +3,7 @@
 //! Every controller is a [`karpenter_runtime::Controller`]: synchronous, without I/O, returning effects. What it knows lies in the runtime's
 //! caches and in the shared [`state`]; what it asks of the cloud goes through [`cloud`]. Start at [`Karpenter::install`].
 
+mod buffers;
 mod cloud;
 mod conditions;
 mod deletion_cost;
@@ -116,8 +117,9 @@ impl Karpenter {
         runtime.measure_with(Arc::new(self.metrics.clone()));
         let node_classes = NodeClasses::default();
         let manages_costs = self.gates.is_on(FeatureGate::PodDeletionCostManagement);
-        let keeper =
-            state::StateKeeper::new(state.clone(), &rules, manages_costs).with_spread(&self.spread_defaults);
+        let keeper = state::StateKeeper::new(state.clone(), &rules, manages_costs)
+            .with_spread(&self.spread_defaults)
+            .with_workloads(self.gates.is_on(FeatureGate::CapacityBuffer));
         runtime.add(keeper);
         if manages_costs {
             runtime.add(deletion_cost::DeletionCosts::new(state.clone(), self.metrics.clone()));
@@ -150,15 +152,19 @@ impl Karpenter {
                 self.metrics.clone(),
             ));
         }
+        let handle = runtime.handle();
+        if self.gates.is_on(FeatureGate::CapacityBuffer) {
+            runtime.add(buffers::Buffers::new(state.clone(), rules.clone(), handle.clone()));
+        }
         let provisioner = provisioning::Provisioner::new(
             state.clone(),
             rules,
             self.solver.clone(),
             self.batching,
             self.metrics.clone(),
+            handle.clone(),
         );
         runtime.add_with(provisioner, move |request| planner.plan(request));
-        let handle = runtime.handle();
         let lifecycle = nodeclaim::Lifecycle::new(state.clone(), classes, self.metrics.clone(), handle);
         self.add_asking(lifecycle, runtime);
         self.add_asking(nodeclaim::GarbageCollection::new(state.clone(), self.metrics.clone()), runtime);

@@ -122,6 +122,11 @@ impl ObservedPod {
         value == "true" || for_a_while() && self.protected_until().is_none_or(|end| now < end)
     }
 
+    /// Whether it takes room on a node.
+    pub(crate) fn takes_room(&self) -> bool {
+        self.node.is_some() && !self.is_terminal()
+    }
+
     /// Whether it has run to its end.
     pub fn is_terminal(&self) -> bool {
         self.pod.as_ref().is_ok_and(|pod| pod.phase == cluster::PodPhase::Terminal)

@@ -24,6 +24,7 @@ use karpenter_quantity::ResourceList;
 use karpenter_runtime::{Caches, Change, Controller, Key, Outcome, View, Wakes, Watches};
 use tokio::time::Instant;
 
+use crate::buffers::{Chunks, Reserve};
 use crate::launches::Launched;
 use crate::nodeclaim::is_initialized;
 use crate::observed::{ObservedPod, PodObserver};
@@ -83,6 +84,7 @@ pub struct State {
     given_up: BTreeMap<Arc<str>, usize>,
     waits: Waits,
     spread: SpreadDefaults,
+    reserve: Reserve,
     launched: Launched,
     /// What the pods of nodes cost ReplicaSets to give up, once that was found out.
     deletion_costs: Option<BTreeMap<Arc<str>, i32>>,
@@ -127,6 +129,7 @@ impl State {
             given_up: BTreeMap::new(),
             waits: Waits::default(),
             spread: SpreadDefaults::default(),
+            reserve: Reserve::default(),
             launched: Launched::default(),
             deletion_costs: None,
             unsynced: Some(Instant::now()),
@@ -148,6 +151,23 @@ impl State {
     /// Changes with everything that may matter to disruption.
     pub(crate) fn version(&self) -> u64 {
         self.version
+    }
+
+    /// What buffers keep free.
+    pub(crate) fn reserve(&self) -> &Reserve {
+        &self.reserve
+    }
+
+    /// The same, to be changed by plans.
+    pub(crate) fn reserve_mut(&mut self) -> &mut Reserve {
+        &mut self.reserve
+    }
+
+    /// Says what a buffer keeps free now; returns whether that is new.
+    pub(crate) fn set_buffer(&mut self, buffer: &Key, chunks: Chunks) -> bool {
+        let new = self.reserve.set(buffer, chunks);
+        self.version += u64::from(new);
+        new
     }
 
     /// Says which nodes are about to go.
@@ -673,6 +693,11 @@ impl StateKeeper {
         let workloads = self.workloads || !spread.is_empty();
         self.state.lock().spread = spread;
         Self { workloads, ..self }
+    }
+
+    /// The same; others read ReplicaSets and StatefulSets.
+    pub(crate) fn with_workloads(self, read: bool) -> Self {
+        Self { workloads: self.workloads || read, ..self }
     }
 }
 

@@ -217,6 +217,7 @@ impl Disruption {
         self.looked = Some((state.version(), view.now));
         state.end_protections(view.now);
         let mut snapshot = state.snapshot();
+        snapshot.pending.extend(state.reserve().pods().cloned());
         let mut pools = usable_pools(&mut snapshot, &self.rules, view.caches);
         let mut static_pools = Vec::new();
         if self.gates.is_on(FeatureGate::StaticCapacity) {

@@ -16,7 +16,9 @@ use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::cluster::ClusterSnapshot;
 use karpenter_core::plan::{ClaimPlan, ProvisioningPlan};
 use karpenter_kube::node_pool::{is_dynamic, node_pool};
-use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches, Write};
+use karpenter_runtime::{
+    Caches, Change, Controller, Effect, Handle, Key, Outcome, View, Wakes, Watches, Write,
+};
 
 pub use batch::BatchSettings;
 use batch::{Batch, Wait};
@@ -24,18 +26,23 @@ pub(crate) use claims::{node_claim, template_claim};
 pub use plan::Computing;
 pub(crate) use plan::{PlanReply, PlanRequest, Planner, catalog};
 
+use crate::buffers::{self, is_chunk};
 use crate::events::{EventType, Events};
 use crate::metrics::Metrics;
 use crate::nodeclaim::is_initialized;
 use crate::observed::ObservedPod;
-use crate::state::Shared;
+use crate::state::{Shared, provider_id};
 
+/// The name under which buffers wake this controller.
+pub(crate) const NAME: &str = "provisioner";
 /// How long the next plan waits for claims of the last one to be launched: until then nobody knows what they will be.
 const LAUNCHES_AWAITED: Duration = Duration::from_secs(10);
 /// How often a plan is tried again while pods have no place.
 const AGAIN: Duration = Duration::from_secs(10);
 /// How soon after a node has become ready its pods should be on it; those that are not may need another.
 const ARRIVAL: Duration = Duration::from_secs(20);
+/// How soon it is looked whether buffers still fit once pods have come to nodes or left them.
+const BUFFERS_AGAIN: Duration = Duration::from_secs(2);
 /// For how long a pod is not told again why it has no place.
 const FAILURE_REPEATED: Duration = Duration::from_mins(5);
 /// Pods told per plan where they will go; a thousand events help nobody.
@@ -49,7 +56,10 @@ pub(crate) struct Provisioner {
     batch: Batch,
     /// Whether a node has become ready since the last look.
     arrivals: bool,
+    /// Whether the room that buffers may be in has changed since the last look.
+    room_changed: bool,
     reply: Option<PlanReply>,
+    handle: Handle,
     events: Events,
     metrics: Metrics,
 }
@@ -62,6 +72,7 @@ impl Provisioner {
         options: karpenter_core::SolverOptions,
         batching: BatchSettings,
         metrics: Metrics,
+        handle: Handle,
     ) -> Self {
         Self {
             state,
@@ -69,7 +80,9 @@ impl Provisioner {
             options,
             batch: Batch::new(batching),
             arrivals: false,
+            room_changed: false,
             reply: None,
+            handle,
             events: Events::default(),
             metrics,
         }
@@ -81,13 +94,19 @@ impl Provisioner {
         let mut snapshot = state.snapshot();
         let launching: BTreeSet<&str> =
             state.launching().filter_map(|claim| claim.metadata.name.as_deref()).collect();
-        let awaited = |uid: &Arc<str>| state.planned(uid).is_some_and(|place| launching.contains(&**place));
+        let awaited = |uid: &Arc<str>| {
+            let place = state.planned(uid).or_else(|| state.reserve().claim_for(uid));
+            place.is_some_and(|place| launching.contains(&**place))
+        };
         snapshot.pending.retain(|pod| !awaited(&pod.id.uid));
-        if snapshot.pending.is_empty() && !has_leaving_pods(&snapshot) {
+        if snapshot.pending.is_empty() && state.reserve().is_empty() && !has_leaving_pods(&snapshot) {
             return None;
         }
         snapshot.pending.extend(state.next_in_line().filter(|pod| !awaited(&pod.id.uid)).cloned());
+        let chunks: Vec<_> =
+            state.reserve().pods().filter(|chunk| !awaited(&chunk.id.uid)).cloned().collect();
         snapshot.pending.iter().for_each(|pod| state.waits().begin(&pod.id.uid, view.now));
+        snapshot.pending.extend(chunks);
         let pools = usable_pools(&mut snapshot, &self.rules, view.caches);
         Some(PlanRequest { snapshot, pools, options: self.options.clone() })
     }
@@ -118,9 +137,7 @@ impl Provisioner {
             self.count_claim(claim);
             let name = format!("{}-{}", claim.node_pool, view.environment.suffix());
             let place: Arc<str> = name.as_str().into();
-            for pod in &claim.pods {
-                self.state.lock().plan_to(&plan.pods[*pod as usize].id, &place);
-            }
+            self.remember_claim(claim, &plan, &place);
             events.extend(self.nominations(
                 claim,
                 &name,
@@ -157,12 +174,29 @@ impl Provisioner {
         for (node, pods) in &plan.existing {
             pods.iter().for_each(|pod| state.plan_to(&plan.pods[*pod as usize].id, node));
         }
+        for buffer in state.reserve_mut().judge(plan) {
+            self.handle.wake(buffers::NAME, buffer);
+        }
+    }
+
+    /// Pods for which a claim is made are expected there.
+    fn remember_claim(&self, claim: &ClaimPlan, plan: &ProvisioningPlan, name: &Arc<str>) {
+        let mut state = self.state.lock();
+        for pod in claim.pods.iter().map(|pod| &plan.pods[*pod as usize]) {
+            if is_chunk(pod) {
+                state.reserve_mut().note_claim(&pod.id.uid, name);
+            } else {
+                state.plan_to(&pod.id, name);
+            }
+        }
     }
 
     fn count(&self, plan: &ProvisioningPlan) {
         self.metrics.ignored_pods.replace([([], plan.ignored.len() as f64)]);
         let controller = [("controller", "provisioner".to_owned())];
-        self.metrics.unschedulable_pods.replace([(controller, plan.unschedulable.len() as f64)]);
+        let without_place =
+            plan.unschedulable.iter().filter(|(pod, _)| !is_chunk(&plan.pods[*pod as usize])).count();
+        self.metrics.unschedulable_pods.replace([(controller, without_place as f64)]);
     }
 
     fn count_claim(&self, claim: &ClaimPlan) {
@@ -259,6 +293,8 @@ impl Provisioner {
         };
         if left {
             self.batch.stir();
+        } else if change.of::<NodeClaim>().is_some_and(|delta| progress(delta.old) != progress(delta.new)) {
+            self.room_changed = !self.state.lock().reserve().is_empty();
         }
         // A launch that was waited for may be done.
         left || change.of::<NodeClaim>().is_some()
@@ -270,7 +306,10 @@ impl Provisioner {
         let waits = |pod: &ObservedPod| pod.provisionable || pod.awaits_scheduler;
         let provisionable = |pod: &ObservedPod| pod.provisionable;
         if !new.is_some_and(waits) {
-            return false;
+            let takes_room = |pod: Option<&ObservedPod>| pod.is_some_and(ObservedPod::takes_room);
+            let moved = takes_room(old) != takes_room(new) && !self.state.lock().reserve().is_empty();
+            self.room_changed |= moved;
+            return moved;
         }
         if !old.is_some_and(waits) {
             self.batch.stir();
@@ -289,7 +328,7 @@ impl Controller for Provisioner {
     type Reply = PlanReply;
 
     fn name(&self) -> &'static str {
-        "provisioner"
+        NAME
     }
 
     fn watches(&self, watches: &mut Watches) {
@@ -315,6 +354,12 @@ impl Controller for Provisioner {
         }
         if std::mem::take(&mut self.arrivals) {
             self.batch.open_after(view.now, ARRIVAL);
+        }
+        if std::mem::take(&mut self.room_changed) {
+            self.batch.open_after(view.now, BUFFERS_AGAIN);
+        }
+        if self.state.lock().reserve_mut().take_changed() {
+            self.batch.open();
         }
         match self.batch.wait(view.now) {
             Wait::Idly => return Outcome::done(),
@@ -362,6 +407,11 @@ pub(crate) fn usable_pools(
 
 fn has_leaving_pods(snapshot: &ClusterSnapshot) -> bool {
     snapshot.nodes.iter().any(|node| node.deleting && node.pods.iter().any(|pod| pod.is_reschedulable()))
+}
+
+/// How far a claim has come on its way to room for pods.
+fn progress(claim: Option<&NodeClaim>) -> Option<(bool, bool)> {
+    claim.map(|claim| (provider_id(claim).is_some(), is_initialized(claim)))
 }
 
 /// What a pool means for plans. What it says of itself in its status does not, but whether it is ready.

@@ -1,6 +1,7 @@
 //! The controllers on an API server in this process, with paper machines and simulated time.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod buffers;
 mod cloud;
 mod deletion_cost;
 mod disruption;
