@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use crate::buffers::{Chunks, Reserve};
 use crate::launches::Launched;
 use crate::nodeclaim::is_initialized;
-use crate::observed::{ObservedPod, PodObserver};
+use crate::observed::{ObservedPod, PodObserver, owner_path};
 use crate::registrations::Registrations;
 use crate::spread_defaults::SpreadDefaults;
 use crate::waits::{Waited, Waits};
@@ -65,6 +65,8 @@ pub struct State {
     claims_of: BTreeMap<String, BTreeSet<String>>,
     nodes_of: BTreeMap<String, BTreeSet<String>>,
     daemon_sets: BTreeMap<Key, karpenter_core::cluster::DaemonSet>,
+    /// The youngest pod that was seen of each DaemonSet, by its path in the API.
+    daemon_pods: BTreeMap<Arc<str>, Arc<karpenter_core::cluster::Pod>>,
     budgets: BTreeMap<Key, karpenter_core::cluster::DisruptionBudget>,
     pods_on: BTreeMap<Arc<str>, BTreeSet<Key>>,
     registrations: BTreeMap<String, Registrations>,
@@ -117,6 +119,7 @@ impl State {
             claims_of: BTreeMap::new(),
             nodes_of: BTreeMap::new(),
             daemon_sets: BTreeMap::new(),
+            daemon_pods: BTreeMap::new(),
             budgets: BTreeMap::new(),
             pods_on: BTreeMap::new(),
             registrations: BTreeMap::new(),
@@ -139,13 +142,37 @@ impl State {
     /// The picture as it is now, without NodePools, which the caller adds.
     pub fn snapshot(&self) -> ClusterSnapshot {
         let mut snapshot = self.cluster.snapshot(&self.base);
-        snapshot.daemon_sets = self.daemon_sets.values().cloned().collect();
+        snapshot.daemon_sets = self.daemon_sets.iter().map(|(key, set)| self.as_running(key, set)).collect();
         snapshot.disruption_budgets = self.budgets.values().cloned().collect();
         if !self.leaving.is_empty() {
             let leaving = snapshot.nodes.iter_mut().filter(|node| self.leaving.contains(&node.name));
             leaving.for_each(|node| Arc::make_mut(node).deleting = true);
         }
         snapshot
+    }
+
+    /// A DaemonSet as its youngest pod shows it: admission may have added to its template.
+    fn as_running(
+        &self,
+        key: &Key,
+        set: &karpenter_core::cluster::DaemonSet,
+    ) -> karpenter_core::cluster::DaemonSet {
+        let path = owner_path("apps/v1", "DaemonSet", key.namespace().unwrap_or_default(), key.name());
+        match self.daemon_pods.get(path.as_str()) {
+            Some(pod) => daemon_set::as_running(set, &pod.spec),
+            None => set.clone(),
+        }
+    }
+
+    fn note_daemon_pod(&mut self, observed: &ObservedPod) {
+        let (Ok(pod), Some(owner)) = (&observed.pod, &observed.owner) else { return };
+        if pod.owner != PodOwner::DaemonSet {
+            return;
+        }
+        let known = self.daemon_pods.get(owner);
+        if known.is_none_or(|known| known.created <= pod.created) {
+            self.daemon_pods.insert(owner.clone(), pod.clone());
+        }
     }
 
     /// Changes with everything that may matter to disruption.
@@ -457,6 +484,7 @@ impl State {
         }
         self.unlooked_at.remove(key);
         let Some(new) = new else { return };
+        self.note_daemon_pod(new);
         if new.provisionable {
             self.count_given_up(&new.scheduler, 1);
         }
@@ -579,6 +607,10 @@ impl State {
             );
         } else if let Some(delta) = change.of::<DaemonSet>() {
             self.daemon_sets.remove(key);
+            if delta.new.is_none() {
+                let namespace = key.namespace().unwrap_or_default();
+                self.daemon_pods.remove(owner_path("apps/v1", "DaemonSet", namespace, key.name()).as_str());
+            }
             let converted = delta.new.and_then(|object| {
                 readable(key, daemon_set::daemon_set(object, None, &self.rules, &mut self.interner))
             });

@@ -41,6 +41,17 @@ pub fn daemon_set(
     })
 }
 
+/// The DaemonSet as `live`, one of its pods, shows it: with what admission added to the template, such as the defaults of a
+/// LimitRange. A live pod is pinned to its node through its node affinity, so the template's affinity stands.
+pub fn as_running(template: &DaemonSet, live: &karpenter_core::cluster::PodSpec) -> DaemonSet {
+    let spec = karpenter_core::cluster::PodSpec {
+        required_terms: template.spec.required_terms.clone(),
+        uses_match_fields: template.spec.uses_match_fields,
+        ..live.clone()
+    };
+    DaemonSet { spec: std::sync::Arc::new(spec), ..template.clone() }
+}
+
 fn with_template_affinity(live: &PodSpec, template: Option<&PodSpec>) -> PodSpec {
     let node_affinity =
         |spec: &PodSpec| spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.clone());
@@ -78,6 +89,10 @@ mod tests {
         let converted =
             |newest| daemon_set(&object, newest, &LabelRules::default(), &mut Interner::default()).unwrap();
         let (made, running) = (converted(None), converted(Some(&live)));
+        let spec =
+            pod_spec(live.spec.as_ref().unwrap(), None, MissingRequests::AreZero, &LabelRules::default())
+                .unwrap();
+        assert_eq!(as_running(&made, &spec), running, "both ways to the same end");
         assert_eq!(&*made.name, "kube-system/agent");
         assert_eq!(made.spec.requests.get("cpu").to_string(), "1");
         assert_eq!(running.spec.requests.get("cpu").to_string(), "2");

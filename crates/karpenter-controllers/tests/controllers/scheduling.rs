@@ -1,12 +1,13 @@
 //! What other parts of the cluster do to pods, and what that means for the nodes they get.
 
-use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, Service, TopologySpreadConstraint};
 use karpenter_controllers::Karpenter;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
+use crate::static_capacity::live;
 use crate::world::{World, pass};
 
 async fn create<K>(world: &World, object: Value) -> K
@@ -79,4 +80,26 @@ async fn default_constraints_leave_pods_alone_that_nothing_selects() {
     let _running = world.start_with(one_per_node);
     three_waiting_pods(&world, json!([])).await;
     assert_eq!(world.list_claims().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_admission_adds_to_the_pods_of_a_daemon_set_is_reckoned_with() {
+    let world = World::new().await;
+    let labels = json!({"app": "agent"});
+    let template =
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "app"}]}});
+    let spec = json!({"selector": {"matchLabels": labels}, "template": template});
+    let set: DaemonSet = create(&world, json!({"metadata": {"name": "agent"}, "spec": spec})).await;
+    let owner = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": set.metadata.uid, "controller": true});
+    // As with a LimitRange whose default is 30 processors.
+    let metadata = json!({"name": "agent-1", "labels": labels, "ownerReferences": [owner]});
+    let spec = json!({"containers": containers("30"), "nodeName": "elsewhere"});
+    let _: Pod = create(&world, json!({"metadata": metadata, "spec": spec})).await;
+    let _running = world.start();
+    world.create_pending_pod("web", "10").await;
+    live(&world, 30).await;
+    let nodes = world.list_nodes().await;
+    let status = nodes[0].status.clone().unwrap();
+    let cpu: u32 = status.capacity.unwrap()["cpu"].0.parse().unwrap();
+    assert!(cpu > 40, "{cpu} processors are not enough for both");
 }
