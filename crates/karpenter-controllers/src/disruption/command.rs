@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::condition::nodeclaim::DISRUPTION_REASON;
+use karpenter_api::condition::nodeclaim::{DISRUPTION_REASON, INITIALIZED};
 use karpenter_api::labels::NODEPOOL;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::disruption::{DisruptionCommand, DisruptionMethod, DisruptionReason, TerminateFirst};
@@ -13,13 +13,17 @@ use karpenter_runtime::{Key, View, Write};
 
 use crate::fence::fenced;
 use crate::metrics::{Labels, Metrics};
-use crate::nodeclaim::{conditions, is_initialized, tighten};
+use crate::nodeclaim::{condition, conditions, is_initialized, tighten};
 use crate::patches::difference;
 use crate::provisioning::{node_claim, template_claim};
 use crate::state::{Shared, pool_of, provider_id};
 
 /// How long replacements may take to get ready.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+
+/// How long a replacement has been ready before the nodes go that it replaces: whoever watches the cluster, schedulers above all,
+/// should know it by then. Conditions have whole seconds, so this is two seconds at least.
+const NOTICE: SignedDuration = SignedDuration::from_secs(3);
 
 /// A move under way.
 pub(super) struct Command {
@@ -221,14 +225,16 @@ impl Command {
         writes
     }
 
-    /// Whether all replacements are ready.
+    /// Whether all replacements are ready, and have been for a moment.
     fn readiness(&mut self, view: &View<'_>) -> Result<bool, String> {
         let mut all = true;
         for new in &mut self.replacements {
             match view.caches.of::<NodeClaim>().get(&Key::of(&new.claim)) {
                 Some(claim) => {
                     new.seen = true;
-                    all &= is_initialized(claim);
+                    let ready = condition(claim, INITIALIZED).filter(|_| is_initialized(claim));
+                    let since = ready.map(|ready| view.now.duration_since(ready.last_transition_time.0));
+                    all &= since.is_some_and(|since| since >= NOTICE);
                 }
                 None if new.seen => {
                     let name = new.claim.metadata.name.as_deref().unwrap_or_default();

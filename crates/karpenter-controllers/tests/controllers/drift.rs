@@ -4,7 +4,8 @@ use karpenter_api::hash::NODEPOOL_HASH_VERSION;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::disruption::{node_with_pod, remove_pod};
+use crate::disruption::{any_number, node_with_pod, remove_pod};
+use crate::static_capacity::live;
 use crate::world::{World, condition, pass, reason};
 
 /// A world in which nothing is disrupted, with one node; returns the claim's name.
@@ -148,4 +149,29 @@ async fn drifted_nodes_are_replaced_one_at_a_time_where_the_budget_says_so() {
         }
     }
     panic!("not all drifted nodes were replaced");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replacement_is_there_for_a_moment_before_the_node_goes_that_it_replaces() {
+    let world = World::new().await;
+    world.set_disruption("general", any_number("Never")).await;
+    let _running = world.start();
+    node_with_pod(&world, "a", "500m").await;
+    let old = world.list_claims().await[0].metadata.name.clone().unwrap();
+    let relabelled = json!({"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}});
+    world.change_pool("general", relabelled).await;
+    live(&world, 120).await;
+    let history = world.observer.as_ref().unwrap().history();
+    let claims: Vec<_> = history.seen().into_iter().filter(|seen| seen.kind == "NodeClaim").collect();
+    let is_old = |claim: &serde_json::Value| claim["metadata"]["name"] == old.as_str();
+    let ready = |claim: &serde_json::Value| {
+        let conditions = claim["status"]["conditions"].as_array();
+        let ready = |found: &serde_json::Value| found["type"] == "Initialized" && found["status"] == "True";
+        conditions.is_some_and(|all| all.iter().any(ready))
+    };
+    let came = claims.iter().find(|seen| !is_old(&seen.object) && ready(&seen.object)).unwrap().at;
+    let going =
+        |claim: &serde_json::Value| is_old(claim) && !claim["metadata"]["deletionTimestamp"].is_null();
+    let went = claims.iter().find(|seen| going(&seen.object)).unwrap().at;
+    assert!(went.duration_since(came).as_secs() >= 2, "{came} {went}");
 }
