@@ -33,6 +33,9 @@ const COUNT_AFTER: Duration = Duration::from_secs(5);
 /// For how long a mistake in an annotation is not told again.
 const MISTAKE_REPEATED: Duration = Duration::from_mins(15);
 
+/// Resources that a pool's status tells even if there is nothing of them, as upstream's does.
+const ALWAYS_TOLD: [&str; 4] = ["cpu", "memory", "pods", "ephemeral-storage"];
+
 /// The controller of NodePools.
 pub(crate) struct NodePools {
     state: Shared,
@@ -155,8 +158,9 @@ impl NodePools {
             total.merge_add(&karpenter_kube::resources::resource_list(capacity).unwrap_or_default());
             count += 1;
         }
-        let mut written: BTreeMap<String, Quantity> =
-            total.iter().map(|(name, amount)| (name.to_owned(), Quantity(amount.to_string()))).collect();
+        let always = ALWAYS_TOLD.iter().map(|name| ((*name).to_owned(), Quantity("0".to_owned())));
+        let mut written: BTreeMap<String, Quantity> = always.collect();
+        written.extend(total.iter().map(|(name, amount)| (name.to_owned(), Quantity(amount.to_string()))));
         written.insert("nodes".to_owned(), Quantity(count.to_string()));
         (written, count)
     }
