@@ -130,6 +130,9 @@ options_table! {
     /// Stops all voluntary disruption at once: consolidation, emptiness, drift, rotation and repair. Expiration,
     /// interruption and deletions by hand go on. Ours alone.
     disable_voluntary_disruption: bool = "false", "disable-voluntary-disruption", "DISABLE_VOLUNTARY_DISRUPTION", "";
+    /// Only shows what would be done: takes no Lease, writes nothing, starts and stops no machine, and so can run beside
+    /// the autoscaler in charge. What it would do is in its log, its metrics and at /dry-run of the metrics port. Ours alone.
+    dry_run: bool = "false", "dry-run", "DRY_RUN", "";
     /// Feature gates to switch on or off, as Name=true,Other=false.
     feature_gates: FeatureGates = feature_gates::DEFAULTS, "feature-gates", "FEATURE_GATES", "settings.featureGates";
     /// YAML or JSON that repeats those settings of kube-scheduler that planning must share; the one setting is

@@ -6,6 +6,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use karpenter_api::NodeClaim;
 use karpenter_provider::{LaunchError, Machine, Provider, ProviderError, RebootError, Termination, Warning};
+use karpenter_runtime::{Key, Request};
 use tokio::time::Instant;
 
 use crate::metrics::{self, Call, Metrics};
@@ -26,6 +27,20 @@ pub(crate) enum CloudRequest {
     Warnings,
     /// Restart the machine of a claim; requests with one id are one restart.
     Reboot(Arc<NodeClaim>, String),
+}
+
+impl Request for CloudRequest {
+    fn action(&self) -> Option<String> {
+        let (what, claim) = match self {
+            Self::Launch(claim) => ("launch", claim),
+            Self::Terminate(claim) => ("stop", claim),
+            Self::Reboot(claim, _) => ("restart", claim),
+            // Warnings may be taken from a queue; whoever takes them must be the one who acts on them.
+            Self::Warnings => return Some("take warnings of the cloud from their queue".to_owned()),
+            Self::Find(_) | Self::List => return None,
+        };
+        Some(format!("{what} the machine of NodeClaim {}", Key::of(&**claim)))
+    }
 }
 
 /// The answer.

@@ -5,6 +5,7 @@
 
 mod buffers;
 mod cloud;
+mod comparison;
 mod conditions;
 mod deletion_cost;
 mod disruption;
@@ -35,6 +36,7 @@ use karpenter_core::SolverOptions;
 use karpenter_provider::{NodeClassObject, Provider, RepairAction, RepairPolicies};
 use karpenter_runtime::{Controller, Kind, Runtime};
 
+pub use comparison::{Comparison, Comparisons};
 pub use disruption::DisruptionSettings;
 pub use metrics::{Exporter, Metrics};
 pub use node_class::{NodeClasses, Readiness};
@@ -178,6 +180,16 @@ impl Karpenter {
         let observed = (self.metrics.clone(), state.clone());
         runtime.add(metrics::Observer::new(observed.0, observed.1, labels, runtime.environment()));
         state
+    }
+
+    /// Adds a controller that compares what nodes cost with what ours would, and returns where its answers are found.
+    pub fn compare(&self, runtime: &mut Runtime, state: &Shared) -> Comparisons {
+        let comparisons = Comparisons::default();
+        let rules = self.provider.label_rules();
+        let comparing =
+            comparison::Comparing::new(state.clone(), rules, self.solver.clone(), comparisons.clone());
+        runtime.add_with(comparing, comparison::handler(self));
+        comparisons
     }
 
     /// Adds a controller that asks the provider.

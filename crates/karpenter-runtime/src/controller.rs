@@ -1,6 +1,7 @@
 //! What a controller is: it says what it watches, which keys a change wakes, and what to do about a key.
 
 use std::any::TypeId;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,7 +18,7 @@ use crate::write::Write;
 pub trait Controller: Send + 'static {
     /// Work outside the Kubernetes API that this controller asks for (a cloud call, a long computation), as data.
     /// `std::convert::Infallible` if there is none.
-    type Request: Send + 'static;
+    type Request: Request;
     /// What comes back for a request.
     type Reply: Send + 'static;
 
@@ -57,6 +58,19 @@ pub trait Controller: Send + 'static {
     /// How soon a key is tried again whose effects failed.
     fn pace(&self) -> Pace {
         Pace::default()
+    }
+}
+
+/// Work outside the Kubernetes API, as data.
+pub trait Request: Send + 'static {
+    /// Says what performing it changes, as the middle of a sentence ("launch a machine for …"); `None` if it only asks. What changes
+    /// something is not performed in a dry run, nor by a replica that no longer leads.
+    fn action(&self) -> Option<String>;
+}
+
+impl Request for Infallible {
+    fn action(&self) -> Option<String> {
+        match *self {}
     }
 }
 

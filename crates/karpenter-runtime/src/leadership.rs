@@ -15,6 +15,7 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 
 use crate::perform::describe;
+use crate::permit::Permit;
 
 /// How long a lease lasts that is not renewed.
 const LASTS: Duration = Duration::from_secs(15);
@@ -39,15 +40,23 @@ pub struct Leadership {
     leases: Api<Lease>,
     environment: Arc<dyn Environment>,
     candidacy: Candidacy,
+    /// Covers what we do while the lease surely lasts.
+    permit: Permit,
     /// The Lease as it was last seen to change, and when that was.
     seen: Option<(Lease, Instant)>,
 }
 
 impl Leadership {
-    /// A replica that does not lead yet.
-    pub fn new(client: Client, environment: Arc<dyn Environment>, candidacy: Candidacy) -> Self {
+    /// A replica that does not lead yet. `permit` is valid while the lease surely is ours: it ends by itself when that was not renewed,
+    /// well before anybody else may lead.
+    pub fn new(
+        client: Client,
+        environment: Arc<dyn Environment>,
+        candidacy: Candidacy,
+        permit: Permit,
+    ) -> Self {
         let leases = Api::namespaced(client, &candidacy.namespace);
-        Self { leases, environment, candidacy, seen: None }
+        Self { leases, environment, candidacy, permit, seen: None }
     }
 
     /// Waits until we lead.
@@ -64,18 +73,27 @@ impl Leadership {
                     }
                 }
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(self.next_look()).await;
         }
+    }
+
+    /// How long until the lease is worth another look: at the latest when it ends.
+    fn next_look(&self) -> Duration {
+        let Some((lease, since)) = &self.seen else { return LOOK_EVERY };
+        let left = lasts(lease).saturating_sub(since.elapsed());
+        if left.is_zero() { LOOK_EVERY } else { left.min(LOOK_EVERY) }
     }
 
     /// Renews until that fails for too long: then others may lead, and we must stop.
     pub async fn keep(&mut self) {
+        // Others count from when they see a renewal, so from the moment it is asked for the lease surely lasts.
         let mut renewed = Instant::now();
-        while renewed.elapsed() < GIVE_UP_AFTER {
+        while self.permit.is_valid() && renewed.elapsed() < GIVE_UP_AFTER {
             tokio::time::sleep(LOOK_EVERY).await;
             let left = GIVE_UP_AFTER.saturating_sub(renewed.elapsed());
+            let asked = Instant::now();
             match tokio::time::timeout(left, self.attempt()).await {
-                Ok(Ok(true)) => renewed = Instant::now(),
+                Ok(Ok(true)) => renewed = asked,
                 Ok(Ok(false)) => return,
                 Ok(Err(error)) => tracing::warn!("cannot renew the lease: {error}; trying again"),
                 Err(_) => tracing::warn!("the API server has not answered the renewal of the lease"),
@@ -85,6 +103,7 @@ impl Leadership {
 
     /// Gives the Lease up, so that the next leader need not wait for its end.
     pub async fn release(mut self) {
+        self.permit.end();
         let Some((lease, _)) = self.seen.take().filter(|(lease, _)| self.is_ours(lease)) else { return };
         let now = Some(MicroTime(self.environment.now()));
         let mut freed = lease;
@@ -101,17 +120,18 @@ impl Leadership {
     /// Takes or renews the Lease if that is possible now, and returns whether it is ours.
     async fn attempt(&mut self) -> Result<bool, String> {
         let name = self.candidacy.name.clone();
-        let now = self.environment.now();
+        let (asked, now) = (Instant::now(), self.environment.now());
         let Some(found) = self.leases.get_opt(&name).await.map_err(|error| describe(&error))? else {
             let created = self.leases.create(&PostParams::default(), &self.first(now)).await;
-            return self.settle(created);
+            return self.settle(created, asked);
         };
         if self.is_held_by_another(&found) {
+            self.permit.end();
             return Ok(false);
         }
         let claimed = self.claimed(found, now);
         let replaced = self.leases.replace(&name, &PostParams::default(), &claimed).await;
-        self.settle(replaced)
+        self.settle(replaced, asked)
     }
 
     /// Looks at a Lease: remembers when it last changed, and says whether somebody else holds it.
@@ -125,10 +145,7 @@ impl Leadership {
         if holder.is_empty() || self.is_ours(found) {
             return false;
         }
-        let lasts =
-            spec.and_then(|spec| spec.lease_duration_seconds).and_then(|secs| u64::try_from(secs).ok());
-        let lasts = lasts.map_or(LASTS, Duration::from_secs);
-        self.seen.as_ref().is_some_and(|(_, since)| since.elapsed() < lasts)
+        self.seen.as_ref().is_some_and(|(_, since)| since.elapsed() < lasts(found))
     }
 
     fn is_ours(&self, lease: &Lease) -> bool {
@@ -170,15 +187,25 @@ impl Leadership {
         }
     }
 
-    fn settle(&mut self, written: kube::Result<Lease>) -> Result<bool, String> {
+    fn settle(&mut self, written: kube::Result<Lease>, asked: Instant) -> Result<bool, String> {
         match written {
             Ok(lease) => {
+                self.permit.extend(asked + GIVE_UP_AFTER);
                 self.seen = Some((lease, Instant::now()));
                 Ok(true)
             }
             // Somebody else was quicker.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                self.permit.end();
+                Ok(false)
+            }
             Err(error) => Err(describe(&error)),
         }
     }
+}
+
+/// How long a lease lasts from its last renewal.
+fn lasts(lease: &Lease) -> Duration {
+    let chosen = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
+    chosen.and_then(|seconds| u64::try_from(seconds).ok()).map_or(LASTS, Duration::from_secs)
 }

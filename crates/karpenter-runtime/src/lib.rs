@@ -17,12 +17,14 @@
 
 mod cache;
 mod controller;
+mod dry_run;
 mod key;
 mod kind;
 mod leadership;
 mod lean;
 mod meter;
 mod perform;
+mod permit;
 mod queue;
 mod runtime;
 mod throttle;
@@ -30,13 +32,15 @@ mod watch;
 mod write;
 
 pub use cache::{Cache, Caches, Change, Delta, Kept};
-pub use controller::{Controller, Effect, Outcome, Pace, View, Wakes, Watches};
+pub use controller::{Controller, Effect, Outcome, Pace, Request, View, Wakes, Watches};
+pub use dry_run::{Withheld, Witness};
 pub use key::Key;
 pub use kind::Kind;
 pub use kube::core::Status;
 pub use leadership::{Candidacy, Leadership};
 pub use lean::without_managed_fields;
 pub use meter::{Ending, LookMeter, Meter, Metered, Metering, Target};
+pub use permit::{NotPermitted, Permit, Permitted};
 pub use runtime::{Handle, Runtime};
 pub use throttle::{Throttle, Throttled};
 pub use write::{Write, WriteKind};

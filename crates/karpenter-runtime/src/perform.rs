@@ -10,12 +10,18 @@ use kube::Client;
 use kube::core::Status;
 use tokio::sync::Semaphore;
 
+use crate::dry_run::{Withheld, Witness};
+use crate::permit::Permit;
 use crate::write::{Write, WriteKind};
 
 /// An effect whose request has found its handler.
 pub(crate) enum Step {
     Write(Box<Write>),
-    Call(BoxFuture<'static, Box<dyn Any + Send>>),
+    Call {
+        reply: BoxFuture<'static, Box<dyn Any + Send>>,
+        /// What it changes outside the cluster, if anything.
+        action: Option<String>,
+    },
 }
 
 /// What came of one step.
@@ -28,13 +34,15 @@ pub(crate) enum Done {
     Failed(Write, kube::Error),
     /// The reply to a request.
     Replied(Box<dyn Any + Send>),
+    /// It was only shown, or this process may not change anything any more.
+    Withheld,
 }
 
 impl Done {
     /// Whether the stages after it may begin.
     pub(crate) fn is_good(&self) -> bool {
         match self {
-            Self::Written(..) | Self::Replied(_) => true,
+            Self::Written(..) | Self::Replied(_) | Self::Withheld => true,
             Self::Refused(write, status) => write.tolerated.contains(&status.code),
             Self::Failed(..) => false,
         }
@@ -46,18 +54,27 @@ impl Done {
 pub(crate) struct Performer {
     client: Client,
     permits: Arc<Semaphore>,
+    permit: Permit,
+    /// In a dry run, who is shown what would be done.
+    witness: Option<Arc<dyn Witness>>,
 }
 
 impl Performer {
-    pub(crate) fn new(client: Client, at_a_time: usize) -> Self {
-        Self { client, permits: Arc::new(Semaphore::new(at_a_time)) }
+    pub(crate) fn new(
+        client: Client,
+        at_a_time: usize,
+        permit: Permit,
+        witness: Option<Arc<dyn Witness>>,
+    ) -> Self {
+        Self { client, permits: Arc::new(Semaphore::new(at_a_time)), permit, witness }
     }
 
-    /// Performs stages until one fails.
-    pub(crate) async fn perform(&self, stages: Vec<Vec<Step>>) -> Vec<Done> {
+    /// Performs stages that `controller` asked for until one fails.
+    pub(crate) async fn perform(&self, controller: &'static str, stages: Vec<Vec<Step>>) -> Vec<Done> {
         let mut done = Vec::new();
         for stage in stages {
-            let steps: FuturesOrdered<_> = stage.into_iter().map(|step| self.step(step)).collect();
+            let steps: FuturesOrdered<_> =
+                stage.into_iter().map(|step| self.step(controller, step)).collect();
             let finished: Vec<Done> = steps.collect().await;
             let good = finished.iter().all(Done::is_good);
             done.extend(finished);
@@ -68,11 +85,18 @@ impl Performer {
         done
     }
 
-    async fn step(&self, step: Step) -> Done {
+    async fn step(&self, controller: &'static str, step: Step) -> Done {
         let write = match step {
-            Step::Call(reply) => return Done::Replied(reply.await),
+            Step::Call { reply, action: None } => return Done::Replied(reply.await),
+            Step::Call { reply, action: Some(action) } => {
+                return self.act(controller, reply, &action).await;
+            }
             Step::Write(write) => *write,
         };
+        if let Some(witness) = &self.witness {
+            witness.withheld(controller, Withheld::Write(&write));
+            return Done::Withheld;
+        }
         let permit = self.permits.acquire().await;
         let answer = self.client.request_text(request(&write)).await;
         drop(permit);
@@ -81,6 +105,24 @@ impl Performer {
             Err(kube::Error::Api(status)) => Done::Refused(write, status),
             Err(error) => Done::Failed(write, error),
         }
+    }
+
+    /// Changes something outside the cluster, if that is allowed.
+    async fn act(
+        &self,
+        controller: &'static str,
+        reply: BoxFuture<'static, Box<dyn Any + Send>>,
+        action: &str,
+    ) -> Done {
+        if let Some(witness) = &self.witness {
+            witness.withheld(controller, Withheld::Action(action));
+            return Done::Withheld;
+        }
+        if !self.permit.is_valid() {
+            tracing::warn!(controller, "will not {action}: this replica no longer leads");
+            return Done::Withheld;
+        }
+        Done::Replied(reply.await)
     }
 }
 

@@ -15,10 +15,12 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::cache::{Caches, Change};
-use crate::controller::{Controller, Effect, Outcome, Pace, View, Wakes, Watches};
+use crate::controller::{Controller, Effect, Outcome, Pace, Request as _, View, Wakes, Watches};
+use crate::dry_run::Witness;
 use crate::key::Key;
 use crate::meter::{Ending, LookMeter, Meter, Unheard};
 use crate::perform::{Done, Performer, Step, describe};
+use crate::permit::Permit;
 use crate::queue::{Item, Queue};
 use crate::watch::{Observation, Watch};
 use crate::write::{Write, WriteKind};
@@ -72,11 +74,13 @@ where
 
     fn reconcile(&mut self, key: &Key, view: &View<'_>) -> (Vec<Vec<Step>>, Option<Duration>) {
         let Outcome { stages, again } = self.controller.reconcile(key, view);
-        let step = |effect| match effect {
+        let step = |effect: Effect<C::Request>| match effect {
             Effect::Write(write) => Step::Write(write),
             Effect::Request(request) => {
+                let action = request.action();
                 let reply = (self.handler)(request);
-                Step::Call(Box::pin(async move { Box::new(reply.await) as Box<dyn Any + Send> }))
+                let reply = Box::pin(async move { Box::new(reply.await) as Box<dyn Any + Send> });
+                Step::Call { reply, action }
             }
         };
         (stages.into_iter().map(|stage| stage.into_iter().map(step).collect()).collect(), again)
@@ -123,6 +127,8 @@ pub struct Runtime {
     outside: (mpsc::UnboundedSender<Outside>, mpsc::UnboundedReceiver<Outside>),
     listed: watch::Sender<bool>,
     meter: Arc<dyn Meter>,
+    permit: Permit,
+    witness: Option<Arc<dyn Witness>>,
 }
 
 impl Runtime {
@@ -130,7 +136,18 @@ impl Runtime {
     pub fn new(client: Client, environment: Arc<dyn Environment>) -> Self {
         let listed = watch::Sender::new(false);
         let (members, outside) = (Vec::new(), mpsc::unbounded_channel());
-        Self { client, environment, members, outside, listed, meter: Arc::new(Unheard) }
+        let (meter, permit, witness) = (Arc::new(Unheard), Permit::always(), None);
+        Self { client, environment, members, outside, listed, meter, permit, witness }
+    }
+
+    /// Changes nothing outside the cluster unless `permit` covers it. Writes are the business of the client, see [`Permit`].
+    pub fn permitted_by(&mut self, permit: Permit) {
+        self.permit = permit;
+    }
+
+    /// Performs nothing that changes anything, but shows it to `witness`.
+    pub fn only_show(&mut self, witness: Arc<dyn Witness>) {
+        self.witness = Some(witness);
     }
 
     /// Adds a controller that needs nothing but the Kubernetes API.
@@ -249,7 +266,12 @@ impl Running {
         let mut caches = Caches::default();
         watches.iter().for_each(|watch| watch.prepare(&mut caches));
         Self {
-            performer: Performer::new(runtime.client.clone(), WRITES_AT_A_TIME),
+            performer: Performer::new(
+                runtime.client.clone(),
+                WRITES_AT_A_TIME,
+                runtime.permit,
+                runtime.witness,
+            ),
             client: runtime.client,
             environment: runtime.environment,
             members: runtime.members,
@@ -405,8 +427,8 @@ impl Running {
             self.meters[item.0].ended(ending, begun.elapsed());
             self.queue.finish(item, again.map(|wait| Instant::now() + wait));
         } else {
-            let performer = self.performer.clone();
-            self.performing.spawn(async move { (item, performer.perform(stages).await, again, begun) });
+            let (performer, name) = (self.performer.clone(), self.members[item.0].name());
+            self.performing.spawn(async move { (item, performer.perform(name, stages).await, again, begun) });
         }
         true
     }
@@ -419,17 +441,20 @@ impl Running {
         };
         let good = done.iter().all(Done::is_good);
         let replied = done.iter().any(|done| matches!(done, Done::Replied(_)));
+        let withheld = done.iter().any(|done| matches!(done, Done::Withheld));
         for step in done {
             self.learn(&item, step);
         }
         let now = Instant::now();
-        let again = if good {
+        let again = if good && !withheld {
             self.failures.remove(&item);
             if replied { Some(now) } else { again.map(|wait| now + wait) }
         } else {
             let failures = self.failures.entry(item.clone()).or_default();
             *failures += 1;
-            Some(now + self.members[item.0].pace().wait(*failures))
+            let wait = self.members[item.0].pace().wait(*failures);
+            // What was withheld is as it was: to look at once again would be to look for ever.
+            if good { again.map(|again| now + again.max(wait)) } else { Some(now + wait) }
         };
         let ending = match (good, again) {
             (false, _) => Ending::Failed,
@@ -451,6 +476,7 @@ impl Running {
                 self.observe_answer(&write, &answer);
             }
             Done::Replied(reply) => member.hear(&item.1, reply, &view),
+            Done::Withheld => {}
             Done::Refused(write, status) => {
                 // A conflict or a missing object means that our picture is a little old: news is on its way.
                 if !good && !matches!(status.code, 404 | 409) {

@@ -202,6 +202,23 @@ impl Write {
         self.subresource
     }
 
+    /// Returns what it does to which kind: "create NodeClaim".
+    pub fn sort(&self) -> String {
+        format!("{} {}", self.verb(), self.singular)
+    }
+
+    fn verb(&self) -> &'static str {
+        match (self.kind, self.subresource) {
+            (_, Some("eviction")) => "evict",
+            (_, Some("binding")) => "bind",
+            (WriteKind::Create, _) => "create",
+            (WriteKind::MergePatch | WriteKind::JsonPatch | WriteKind::StrategicPatch, _) => "patch",
+            (WriteKind::Apply, _) => "apply",
+            (WriteKind::Replace, _) => "replace",
+            (WriteKind::Delete, _) => "delete",
+        }
+    }
+
     /// Returns the body sent.
     pub fn body(&self) -> &Value {
         &self.body
@@ -222,16 +239,7 @@ fn metadata(key: &Key) -> Value {
 
 impl fmt::Display for Write {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = match (self.kind, self.subresource) {
-            (_, Some("eviction")) => "evict",
-            (_, Some("binding")) => "bind",
-            (WriteKind::Create, _) => "create",
-            (WriteKind::MergePatch | WriteKind::JsonPatch | WriteKind::StrategicPatch, _) => "patch",
-            (WriteKind::Apply, _) => "apply",
-            (WriteKind::Replace, _) => "replace",
-            (WriteKind::Delete, _) => "delete",
-        };
-        write!(formatter, "{verb} {} {}", self.singular, self.key)?;
+        write!(formatter, "{} {} {}", self.verb(), self.singular, self.key)?;
         match self.subresource {
             Some(part @ ("status" | "scale")) => write!(formatter, " ({part})"),
             _ => Ok(()),

@@ -58,6 +58,7 @@ fn names_and_defaults_are_upstreams() {
         "--ignore-dra-requests IGNORE_DRA_REQUESTS true",
         "--legacy-node-repair LEGACY_NODE_REPAIR false",
         "--disable-voluntary-disruption DISABLE_VOLUNTARY_DISRUPTION false",
+        "--dry-run DRY_RUN false",
         "--feature-gates FEATURE_GATES NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false,TerminateFirstDrift=false,TerminateFirstRepair=false,PodDeletionCostManagement=false",
         "--scheduler-config SCHEDULER_CONFIG ",
         "--instance-types-file-path INSTANCE_TYPES_FILE_PATH ",

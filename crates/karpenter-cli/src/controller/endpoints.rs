@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use axum::Router;
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -12,6 +13,7 @@ use karpenter_controllers::Exporter;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use super::dry_run::Ledger;
 use super::process::Process;
 
 /// Serves probes: alive as long as it answers, ready once everything has been listed.
@@ -29,17 +31,27 @@ pub(super) fn probes(listed: watch::Receiver<bool>) -> Router {
     Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(readiness))
 }
 
-/// Serves metrics: of the process, then of the controllers, which say where the text ends.
-pub(super) fn metrics(exporter: Exporter) -> Router {
-    let sources = Arc::new((Process::new(), exporter));
+/// Serves metrics: of the process, of a dry run, then of the controllers, which say where the text ends.
+pub(super) fn metrics(exporter: Exporter, ledger: Option<Ledger>) -> Router {
+    let sources = Arc::new((Process::new(), ledger.clone(), exporter));
     let answer = move || {
-        let text = sources.0.text() + &sources.1.text();
+        let (process, ledger, exporter) = &*sources;
+        let text = process.text() + &ledger.as_ref().map(Ledger::metrics).unwrap_or_default();
+        let text = text + &exporter.text();
         async move {
             let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, format)], text).into_response()
         }
     };
-    Router::new().route("/metrics", get(answer))
+    let router = Router::new().route("/metrics", get(answer));
+    match ledger {
+        Some(ledger) => router.route("/dry-run", get(summary).with_state(ledger)),
+        None => router,
+    }
+}
+
+async fn summary(State(ledger): State<Ledger>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], ledger.summary())
 }
 
 /// Listens on a port of every interface; `flag` is what to change if that cannot be.

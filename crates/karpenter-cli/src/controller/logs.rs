@@ -26,7 +26,7 @@ pub(super) fn begin(options: &Options) -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .event_format(Line)
+        .event_format(Line { dry_run: options.dry_run })
         .with_writer(writer(&options.log_output_paths)?)
         .init();
     Ok(())
@@ -45,7 +45,10 @@ fn writer(paths: &str) -> anyhow::Result<BoxMakeWriter> {
     })
 }
 
-struct Line;
+struct Line {
+    /// Then every line says that nothing of what it tells was done.
+    dry_run: bool,
+}
 
 impl<S, N> FormatEvent<S, N> for Line
 where
@@ -66,6 +69,9 @@ where
         line.insert("logger".to_owned(), "controller".into());
         line.insert("message".to_owned(), fields.message.into());
         line.insert("commit".to_owned(), env!("KARPENTER_COMMIT").into());
+        if self.dry_run {
+            line.insert("dry-run".to_owned(), true.into());
+        }
         line.append(&mut fields.others);
         writeln!(writer, "{}", Value::Object(line))
     }

@@ -1,6 +1,7 @@
 //! `karpenter controller`: the controllers on a cluster of the user's. Everything is put together here and decided elsewhere.
 
 mod arguments;
+mod dry_run;
 mod endpoints;
 mod logs;
 mod process;
@@ -17,7 +18,7 @@ use karpenter_core::plan::{MinValuesPolicy, PreferencePolicy, ReservedPolicy, So
 use karpenter_environment::{Environment, SystemEnvironment};
 use karpenter_kwok::{KWOKNodeClass, Kwok, Plenty, generated_instance_types, read_instance_types};
 use karpenter_local::told;
-use karpenter_runtime::{Candidacy, Leadership, Metering, Runtime, Throttle};
+use karpenter_runtime::{Candidacy, Leadership, Metering, Permit, Runtime, Throttle};
 use kube::Config;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -25,6 +26,7 @@ use tokio::sync::{oneshot, watch};
 
 use arguments::Settings;
 pub(crate) use arguments::{ControllerArguments, with_two_dashes};
+use dry_run::Ledger;
 
 use crate::apiserver::asked_to_stop;
 
@@ -61,16 +63,19 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     let namespace = config.default_namespace.clone();
     let url = config.cluster_url.clone();
     let options = &settings.options;
+    let permit = permit(options);
     let throttle = Throttle::new(options.kube_client_qps as f64, options.kube_client_burst as f64);
     let client = ClientBuilder::try_from(config).context("preparing to talk to the cluster")?;
     let metrics = Metrics::default();
     // Metered before it is throttled: a request that waits for its turn is not slow to be answered.
     let metering = Metering::new(Arc::new(metrics.clone()));
-    let client = client.with_layer(&metering).with_layer(&throttle).build();
+    // The permit is asked last of all: a write that waited for its turn may come too late.
+    let client = client.with_layer(&permit).with_layer(&metering).with_layer(&throttle).build();
     let environment: Arc<dyn Environment> = Arc::new(SystemEnvironment);
     let (types, labels) = instance_types(&settings.kwok.instance_types_file_path)?;
     let kwok = Kwok::new(client.clone(), environment.clone(), Arc::new(Plenty), types, labels);
     let mut controllers = Runtime::new(client.clone(), environment.clone());
+    controllers.permitted_by(permit.clone());
     let karpenter = Karpenter {
         solver: solver(options),
         batching: batching(settings),
@@ -86,6 +91,10 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     };
     karpenter.repair_policies().map_err(|error| anyhow!(error))?;
     let state = karpenter.install::<KWOKNodeClass>(&mut controllers);
+    let ledger = options.dry_run.then(|| Ledger::new(karpenter.compare(&mut controllers, &state)));
+    if let Some(ledger) = &ledger {
+        controllers.only_show(Arc::new(ledger.clone()));
+    }
     let exporter = Exporter::new(
         &karpenter.metrics,
         &state,
@@ -96,9 +105,31 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     );
     endpoints::serve(options.health_probe_port, "health-probe-port", endpoints::probes(controllers.listed()))
         .await?;
-    endpoints::serve(options.metrics_port, "metrics-port", endpoints::metrics(exporter)).await?;
+    let metrics = endpoints::metrics(exporter, ledger.clone());
+    endpoints::serve(options.metrics_port, "metrics-port", metrics).await?;
     tracing::info!(provider = "kwok", "starting on {url}");
 
+    let candidacy = candidacy(options, namespace, &*environment);
+    let leadership = || Leadership::new(client, environment, candidacy, permit);
+    let leadership = (!options.disable_leader_election && !options.dry_run).then(leadership);
+    let finished = run_controllers(controllers, leadership, (!options.dry_run).then_some(kwok)).await;
+    if let Some(ledger) = ledger {
+        println!("{}", ledger.summary());
+    }
+    finished.map(|()| ExitCode::SUCCESS)
+}
+
+/// Whether this process may write before it is elected: alone it may, and a dry run never does.
+fn permit(options: &Options) -> Permit {
+    if options.disable_leader_election && !options.dry_run { Permit::always() } else { Permit::never() }
+}
+
+/// Runs the controllers: they watch, and act once we lead. Machines of `kwok` that were on their way are booted first.
+async fn run_controllers(
+    controllers: Runtime,
+    leadership: Option<Leadership>,
+    kwok: Option<Kwok>,
+) -> anyhow::Result<()> {
     let (stopping, stop) = watch::channel(false);
     let (lead, leads) = oneshot::channel();
     let permission = async move {
@@ -106,18 +137,18 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
             // Leadership was never gained.
             std::future::pending::<()>().await;
         }
-        resume(&kwok).await;
+        if let Some(kwok) = kwok {
+            resume(&kwok).await;
+        }
     };
     let running = tokio::spawn(controllers.run_once_allowed(permission, told(stop)));
-    let leadership = (!options.disable_leader_election)
-        .then(|| Leadership::new(client, environment.clone(), candidacy(options, namespace, &*environment)));
     let finished = lead_until_told(leadership, lead).await;
     stopping.send_replace(true);
     running.await.context("running the controllers")?;
     if let Some(leadership) = finished? {
         leadership.release().await;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Lets the controllers act once we lead; ends when we are asked to stop, and fails when we no longer lead.

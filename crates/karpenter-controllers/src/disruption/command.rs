@@ -186,8 +186,10 @@ impl Command {
             return Progress::Failed("the NodePool of a replacement is gone".to_owned());
         }
         let fences = self.fences(state, view);
+        let overdue = view.now.duration_since(self.started) > PATIENCE;
         if !fences.is_empty() {
-            return Progress::Write(fences);
+            let why = || Progress::Failed("the node(s) could not be fenced in time".to_owned());
+            return if overdue { why() } else { Progress::Write(fences) };
         }
         let ready = match self.readiness(view) {
             Ok(ready) => ready,
@@ -196,7 +198,7 @@ impl Command {
         if ready {
             return self.delete(metrics, state, view);
         }
-        if view.now.duration_since(self.started) > PATIENCE {
+        if overdue {
             return Progress::Failed("what was to replace the node(s) was not ready in time".to_owned());
         }
         let missing = self.replacements.iter().filter(|new| !new.seen);

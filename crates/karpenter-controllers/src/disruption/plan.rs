@@ -12,6 +12,7 @@ use karpenter_core::disruption::{
     DisruptionOptions, DisruptionPlan, PoolCosts, deletion_costs, plan_disruption_step_by_step, pool_costs,
 };
 use karpenter_provider::{CatalogError, Provider};
+use karpenter_runtime::Request;
 use tokio::time::Instant;
 
 use super::command::consolidation_type;
@@ -26,6 +27,12 @@ pub(crate) struct MoveRequest {
     /// Whether it is asked what pods cost to give up; then, the nodes with pods that nobody would make anew.
     pub(crate) kept: Option<BTreeSet<Arc<str>>>,
     pub(crate) now: Timestamp,
+}
+
+impl Request for MoveRequest {
+    fn action(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A plan, and the pools it is about.

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use karpenter_api::condition::nodeclaim::{DRIFTED, INSTANCE_TYPE_NOT_FOUND, LAUNCHED};
 use karpenter_api::{LabelRules, NodeClaim, NodePool, labels};
 use karpenter_provider::{CatalogError, InstanceTypes, Provider, ProviderError};
-use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches};
+use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, Request, View, Wakes, Watches};
 use tokio::time::Instant;
 
 use super::{asks_otherwise, condition, conditions, drift, is_true, uid};
@@ -33,6 +33,12 @@ pub(crate) struct DriftQuestion {
     claim: Arc<NodeClaim>,
     /// The pool, where it is to be checked what can be bought.
     pool: Option<Arc<NodePool>>,
+}
+
+impl Request for DriftQuestion {
+    fn action(&self) -> Option<String> {
+        None
+    }
 }
 
 /// The answer.

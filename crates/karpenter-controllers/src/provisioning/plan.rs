@@ -11,6 +11,7 @@ use karpenter_core::cluster::{ClusterSnapshot, Pod, PodSpec};
 use karpenter_core::plan::ProvisioningPlan;
 use karpenter_core::{SolverOptions, plan_provisioning, possible_zones};
 use karpenter_provider::{CatalogError, Provider};
+use karpenter_runtime::Request;
 use tokio::time::Instant;
 
 use crate::metrics::{self, Call, Metrics};
@@ -45,6 +46,12 @@ pub(crate) struct PlanRequest {
     pub(crate) pools: Vec<Arc<NodePool>>,
     /// Settings of the solver.
     pub(crate) options: SolverOptions,
+}
+
+impl Request for PlanRequest {
+    fn action(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A plan, and the pools it is about.

@@ -6,6 +6,7 @@ mod cloud;
 mod deletion_cost;
 mod disruption;
 mod drift;
+mod dry_run;
 mod knobs;
 mod life;
 mod metrics;

@@ -24,7 +24,8 @@ use crate::provider::Double;
 /// Every world is observed: when it ends, the observer says whether disruption kept to the rules.
 pub(crate) struct World {
     pub(crate) client: Client,
-    environment: Arc<SimulatedEnvironment>,
+    pub(crate) server: ApiServer,
+    pub(crate) environment: Arc<SimulatedEnvironment>,
     /// What the test has the cloud say.
     pub(crate) cloud: Arc<crate::provider::Said>,
     pub(crate) observer: Option<Observer>,
@@ -38,9 +39,16 @@ impl World {
             Arc::new(SimulatedEnvironment::new(1, "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap()));
         let server = ApiServer::new(Options { environment: environment.clone(), ..Options::default() });
         let client = Client::new(server.clone(), "default");
-        tokio::spawn(async move { server.run_collector().await });
-        let mut world =
-            Self { client, environment, cloud: Arc::default(), observer: None, exporter: Mutex::default() };
+        let collector = server.clone();
+        tokio::spawn(async move { collector.run_collector().await });
+        let mut world = Self {
+            client,
+            server,
+            environment,
+            cloud: Arc::default(),
+            observer: None,
+            exporter: Mutex::default(),
+        };
         let mut definitions = karpenter_api::crds(&LabelRules::default());
         definitions.push(definition());
         for crd in definitions {

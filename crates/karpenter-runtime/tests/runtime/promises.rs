@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use karpenter_runtime::{
-    Caches, Change, Controller, Effect, Key, Outcome, Status, View, Wakes, Watches, Write,
+    Caches, Change, Controller, Effect, Key, Outcome, Request, Status, View, Wakes, Watches, Write,
 };
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
@@ -149,13 +149,21 @@ async fn a_gap_in_the_history_is_made_up_for_by_a_list() {
     );
 }
 
+struct Question(String);
+
+impl Request for Question {
+    fn action(&self) -> Option<String> {
+        None
+    }
+}
+
 /// Asks a question about every ConfigMap once and writes the answer down; the label says it is done.
 struct Asker {
     answers: BTreeMap<Key, String>,
 }
 
 impl Controller for Asker {
-    type Request = String;
+    type Request = Question;
     type Reply = String;
 
     fn name(&self) -> &'static str {
@@ -170,10 +178,10 @@ impl Controller for Asker {
         wakes.wake(change.key().clone());
     }
 
-    fn reconcile(&mut self, key: &Key, view: &View<'_>) -> Outcome<String> {
+    fn reconcile(&mut self, key: &Key, view: &View<'_>) -> Outcome<Question> {
         let Some(object) = view.caches.of::<ConfigMap>().get(key) else { return Outcome::done() };
         match self.answers.get(key) {
-            None => Outcome::done().then(Effect::Request(key.name().to_owned())),
+            None => Outcome::done().then(Effect::Request(Question(key.name().to_owned()))),
             Some(_) if object.data.is_some() => Outcome::done(),
             Some(answer) => Outcome::done()
                 .then(Write::merge_patch::<ConfigMap>(key, json!({"data": {"answer": answer}}))),
@@ -190,7 +198,7 @@ async fn requests_come_back_as_replies_to_their_key() {
     let world = World::new(1);
     world.config_maps().create(&PostParams::default(), &config_map("a")).await.unwrap();
     let mut runtime = world.runtime();
-    runtime.add_with(Asker { answers: BTreeMap::default() }, |question: String| {
+    runtime.add_with(Asker { answers: BTreeMap::default() }, |Question(question)| {
         async move {
             tokio::time::sleep(Duration::from_secs(10)).await;
             format!("{question}!")
