@@ -5,6 +5,8 @@ mod dry_run;
 mod endpoints;
 mod logs;
 mod process;
+mod profile_format;
+mod profiling;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -105,7 +107,10 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     );
     endpoints::serve(options.health_probe_port, "health-probe-port", endpoints::probes(controllers.listed()))
         .await?;
-    let metrics = endpoints::metrics(exporter, ledger.clone());
+    let mut metrics = endpoints::metrics(exporter, ledger.clone());
+    if options.enable_profiling {
+        metrics = metrics.merge(profiling::router());
+    }
     endpoints::serve(options.metrics_port, "metrics-port", metrics).await?;
     tracing::info!(provider = "kwok", "starting on {url}");
 
