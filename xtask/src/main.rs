@@ -19,6 +19,7 @@ mod sessions;
 mod test_run;
 mod tidy;
 mod tools;
+mod upstream_controller;
 mod upstream_suites;
 mod workspace;
 

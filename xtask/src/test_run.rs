@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::end_to_end::{self, Plane};
+use crate::end_to_end::{self, Plane, Wish};
 use crate::observed::Observed;
 use crate::parts::{Cases, Outcome, Parts};
 use crate::workspace::Workspace;
@@ -20,6 +20,9 @@ const LONG_PROPTEST_CASES: &str = "4096";
 
 /// Kills of the API server in the long run, 500 writes apart; the default is two.
 const LONG_KILLS: &str = "20";
+
+/// Kills of the leading replica in the long run.
+const LEADER_KILLS: u32 = 20;
 
 /// How often each kind of trouble comes over the informer in the long run.
 const LONG_TROUBLES: u32 = 3;
@@ -48,7 +51,7 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> bool {
     for (name, on) in
         [("end to end, embedded", Plane::Embedded), ("end to end, real control plane", Plane::Real)]
     {
-        parts.run(name, || end_to_end::run(workspace, &end_to_end::Wish { on, filter: String::new() }));
+        parts.run(name, || end_to_end::run(workspace, &Wish { on, ..Wish::default() }));
     }
     parts.run("upstream's suites, the quickest specs", || upstream_suites::quick(workspace));
     parts.run("dependency policy", || deny::check(workspace));
@@ -57,6 +60,15 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> bool {
             cargo_test(test_command(workspace).env("PROPTEST_CASES", LONG_PROPTEST_CASES))
         });
         parts.run("crashes of the API server", || crashes(workspace));
+        parts.run("kills of the leader", || {
+            end_to_end::run(
+                workspace,
+                &Wish { on: Plane::Real, kills: Some(LEADER_KILLS), ..Wish::default() },
+            )
+        });
+        parts.run("take-over from upstream and back", || {
+            end_to_end::run(workspace, &Wish { on: Plane::Real, take_over: true, ..Wish::default() })
+        });
         parts.run("benchmark smoke run", || smoke(workspace));
     }
     println!("{}", parts.table());

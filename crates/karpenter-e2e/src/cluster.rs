@@ -100,9 +100,13 @@ impl Cluster {
 
     /// Installs what `karpenter crds` prints.
     pub(crate) async fn install_definitions(&self) -> anyhow::Result<()> {
-        let text = self.program.crds().await?;
+        self.install(&[self.program.crds().await?]).await
+    }
+
+    /// Installs the definitions of some texts.
+    pub(crate) async fn install(&self, texts: &[String]) -> anyhow::Result<()> {
         let definitions = self.all::<CustomResourceDefinition>();
-        for document in text.split("\n---\n") {
+        for document in texts.iter().flat_map(|text| text.split("\n---\n")) {
             let object: Value = kube_yaml(document)?;
             let Some(name) = object["metadata"]["name"].as_str() else { continue };
             let apply = PatchParams::apply("karpenter-e2e").force();

@@ -3,14 +3,18 @@
 use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use crate::probe::get;
+
+/// How long a controller may take that is to end by itself.
+const ENDED_WITHIN: Duration = Duration::from_mins(2);
 
 /// The `karpenter` program and the cluster it is pointed at.
 #[derive(Clone)]
@@ -49,15 +53,27 @@ impl Program {
 
     /// Starts a controller with flags of the scenario's choice.
     pub(crate) fn start_with(&self, flags: &[&str]) -> anyhow::Result<Controller> {
+        let mut command = Command::new(&self.path);
+        command.args(["controller", "--provider", "kwok"]).args(flags);
+        self.spawn(command)
+    }
+
+    /// Starts upstream's controller, which shares our flags' variables and our Lease.
+    pub(crate) fn start_upstream(&self, path: &Path) -> anyhow::Result<Controller> {
+        self.spawn(Command::new(path))
+    }
+
+    /// Both take where the cluster is, and where to listen, from variables.
+    fn spawn(&self, mut command: Command) -> anyhow::Result<Controller> {
         let (probes, metrics) = (free_port()?, free_port()?);
         let log = self.folder.path().join(format!("controller-{probes}.log"));
         let out = File::create(&log).context("creating a log file")?;
-        let child = Command::new(&self.path)
-            .args(["controller", "--provider", "kwok", "--kubeconfig"])
-            .arg(&self.kubeconfig)
-            .arg(format!("--health-probe-port={probes}"))
-            .arg(format!("--metrics-port={metrics}"))
-            .args(flags)
+        let child = command
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("HEALTH_PROBE_PORT", probes.to_string())
+            .env("METRICS_PORT", metrics.to_string())
+            .env("LEADER_ELECTION_NAMESPACE", "kube-system")
+            .env("SYSTEM_NAMESPACE", "kube-system")
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)
             .stderr(out)
@@ -84,7 +100,37 @@ impl Controller {
 
     /// What Prometheus would read.
     pub(crate) async fn metrics(&self) -> anyhow::Result<String> {
-        get(self.metrics, "/metrics").await
+        self.ask("/metrics").await
+    }
+
+    /// What it answers at a path of its port for metrics.
+    pub(crate) async fn ask(&self, path: &str) -> anyhow::Result<String> {
+        get(self.metrics, path).await
+    }
+
+    /// The id of its process, while it runs.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Has it hear a signal, such as `STOP` and `CONT`.
+    pub(crate) async fn signal(&self, name: &str) -> anyhow::Result<()> {
+        let id = self.id().context("the controller has ended by itself")?;
+        Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status().await?;
+        Ok(())
+    }
+
+    /// Waits until it ends by itself, and says how.
+    pub(crate) async fn ended(mut self) -> anyhow::Result<ExitStatus> {
+        let status = tokio::time::timeout(ENDED_WITHIN, self.child.wait()).await;
+        Ok(status.context("the controller does not end")??)
+    }
+
+    /// Asks it to stop, and waits until it has, whatever it says about that.
+    pub(crate) async fn end(mut self) -> anyhow::Result<()> {
+        self.signal("TERM").await?;
+        self.child.wait().await?;
+        Ok(())
     }
 
     /// What it has logged.
@@ -99,8 +145,7 @@ impl Controller {
 
     /// Asks it to stop, and waits until it has.
     pub(crate) async fn terminate(mut self) -> anyhow::Result<()> {
-        let id = self.child.id().context("the controller has ended by itself")?;
-        Command::new("kill").args(["-TERM", &id.to_string()]).status().await?;
+        self.signal("TERM").await?;
         let status = self.child.wait().await?;
         if !status.success() {
             bail!("the controller ended with {status}: {}", self.log());

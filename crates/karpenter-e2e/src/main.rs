@@ -9,6 +9,7 @@ mod credentials;
 mod probe;
 mod proxy;
 mod scenarios;
+mod trials;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ use karpenter_observer::Observer;
 use cluster::Cluster;
 use controller::Program;
 use scenarios::Scenario;
+use trials::Trials;
 
 /// What the controller cannot know yet: its watches, and a decision that is on its way.
 const LAG: SignedDuration = SignedDuration::from_secs(3);
@@ -39,6 +41,8 @@ struct Arguments {
     /// Run only scenarios whose name contains this
     #[arg(default_value = "")]
     filter: String,
+    #[command(flatten)]
+    trials: Trials,
 }
 
 fn main() -> ExitCode {
@@ -58,6 +62,9 @@ fn main() -> ExitCode {
 async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let program = Program::new(&arguments.karpenter, &arguments.kubeconfig)?;
     let cluster = Cluster::connect(&arguments.kubeconfig, program).await?;
+    if arguments.trials.any() {
+        return arguments.trials.run(&cluster).await.map(|()| true);
+    }
     if !arguments.filter.is_empty() {
         // The first scenario, which does this, may be left out.
         cluster.install_definitions().await?;

@@ -81,3 +81,44 @@ pub(super) async fn of_two_replicas_one_acts(cluster: Cluster) -> anyhow::Result
     cluster.deploy("more", 1, "1500m").await?;
     cluster.pods_run(2).await
 }
+
+const ELECTED: [&str; 1] = ["--leader-election-namespace=kube-system"];
+
+pub(super) async fn a_killed_leader_is_followed_and_nothing_is_doubled(
+    cluster: Cluster,
+) -> anyhow::Result<()> {
+    cluster.create_pool("4s").await?;
+    let first = cluster.program.start_with(&ELECTED)?;
+    eventually("the first leads", || async { Ok(first.log().contains("leading")) }).await?;
+    let second = cluster.program.start_with(&ELECTED)?;
+    eventually("the second is ready as well", || async { Ok(second.is_ready().await) }).await?;
+    cluster.deploy("web", 3, "3").await?;
+    eventually("claims are there", || async { Ok(!cluster.claims().await?.is_empty()) }).await?;
+    first.kill().await?;
+    cluster.deploy("more", 1, "3").await?;
+    cluster.pods_run(4).await?;
+    ensure!(second.log().contains("leading"), "the second does not say that it leads");
+    let (claims, nodes) = (cluster.claims().await?.len(), cluster.nodes().await?.len());
+    ensure!(claims == nodes && claims <= 4, "{claims} claims and {nodes} nodes for four pods");
+    Ok(())
+}
+
+pub(super) async fn a_leader_that_was_stopped_ends_when_another_one_leads(
+    cluster: Cluster,
+) -> anyhow::Result<()> {
+    cluster.create_pool("1s").await?;
+    let first = cluster.program.start_with(&ELECTED)?;
+    eventually("the first leads", || async { Ok(first.log().contains("leading")) }).await?;
+    let second = cluster.program.start_with(&ELECTED)?;
+    eventually("the second is ready as well", || async { Ok(second.is_ready().await) }).await?;
+    first.signal("STOP").await?;
+    // Both would act on this: the first has it in its sockets when it goes on.
+    cluster.deploy("web", 1, "1").await?;
+    cluster.pods_run(1).await?;
+    ensure!(second.log().contains("leading"), "the second does not say that it leads");
+    first.signal("CONT").await?;
+    ensure!(!first.ended().await?.success(), "the first ends as if nothing had happened");
+    let (claims, nodes) = (cluster.claims().await?.len(), cluster.nodes().await?.len());
+    ensure!((claims, nodes) == (1, 1), "{claims} claims and {nodes} nodes for one pod");
+    Ok(())
+}

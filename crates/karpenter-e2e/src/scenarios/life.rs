@@ -2,7 +2,9 @@
 
 use anyhow::ensure;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use karpenter_api::NodeClaim;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use karpenter_api::{NodeClaim, NodePool};
+use karpenter_kwok::KWOKNodeClass;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
@@ -130,4 +132,34 @@ pub(super) async fn claims_are_listed_as_upstream_lists_them(cluster: Cluster) -
     ];
     ensure!(names == wanted, "columns are {names:?}");
     Ok(())
+}
+
+/// The steps of docs/adoption.md.
+pub(super) async fn an_uninstalled_karpenter_leaves_nothing_behind(cluster: Cluster) -> anyhow::Result<()> {
+    cluster.create_pool("1s").await?;
+    let controller = cluster.start().await?;
+    cluster.deploy("web", 3, "3").await?;
+    cluster.pods_run(3).await?;
+    cluster.all::<NodePool>().delete("default", &DeleteParams::default()).await?;
+    cluster.machines_are_gone().await?;
+    cluster.all::<KWOKNodeClass>().delete("default", &DeleteParams::default()).await?;
+    eventually("pools and classes are gone", || async {
+        let pools = cluster.all::<NodePool>().list(&ListParams::default()).await?.items.len();
+        Ok(pools + cluster.all::<KWOKNodeClass>().list(&ListParams::default()).await?.items.len() == 0)
+    })
+    .await?;
+    controller.terminate().await?;
+    let definitions = cluster.all::<CustomResourceDefinition>();
+    let ours = |name: &str| name.ends_with(".karpenter.sh") || name.ends_with(".karpenter.kwok.sh");
+    for definition in definitions.list(&ListParams::default()).await?.items {
+        let name = definition.metadata.name.unwrap_or_default();
+        if ours(&name) {
+            definitions.delete(&name, &DeleteParams::default()).await?;
+        }
+    }
+    eventually("the definitions are gone", || async {
+        let left = definitions.list(&ListParams::default()).await?.items;
+        Ok(left.iter().filter_map(|left| left.metadata.name.as_deref()).all(|name| !ours(name)))
+    })
+    .await
 }

@@ -21,7 +21,7 @@ macro_rules! scenarios {
     };
 }
 
-/// The first one installs the definitions that the others need.
+/// The first one installs the definitions that the others need, the last one removes them.
 pub(crate) const ALL: &[Scenario] = scenarios![
     faults::a_missing_definition_is_waited_for,
     life::pods_become_nodes_and_nodes_go_with_them,
@@ -36,4 +36,7 @@ pub(crate) const ALL: &[Scenario] = scenarios![
     faults::a_closed_road_loses_nothing,
     faults::renewed_credentials_are_taken_up,
     faults::of_two_replicas_one_acts,
+    faults::a_killed_leader_is_followed_and_nothing_is_doubled,
+    faults::a_leader_that_was_stopped_ends_when_another_one_leads,
+    life::an_uninstalled_karpenter_leaves_nothing_behind,
 ];
