@@ -55,6 +55,12 @@ const LAYERS: &[Layer] = &[
         uses: Uses::Only(&["karpenter-api", "karpenter-core", "karpenter-quantity"]),
         outside: None,
     },
+    // Judges what users write with the core's algebra; it must not need a cloud or a cluster.
+    Layer {
+        name: "karpenter-lint",
+        uses: Uses::Only(&["karpenter-api", "karpenter-core", "karpenter-kube", "karpenter-quantity"]),
+        outside: None,
+    },
     Layer {
         name: "karpenter-provider",
         uses: Uses::Only(&["karpenter-api", "karpenter-core", "karpenter-kube", "karpenter-quantity"]),
@@ -102,6 +108,7 @@ const LAYERS: &[Layer] = &[
             "karpenter-core",
             "karpenter-environment",
             "karpenter-kube",
+            "karpenter-lint",
             "karpenter-provider",
             "karpenter-quantity",
             "karpenter-runtime",
