@@ -17,6 +17,8 @@ pub mod nodepool {
     pub const NODE_CLASS_READY: &str = "NodeClassReady";
     /// Recent nodes of the pool launched and registered; informational.
     pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
+    /// Nothing was found that keeps the pool from working as meant; informational, and ours alone. The reason is the code of the worst finding.
+    pub const LINT_PASSED: &str = "LintPassed";
     /// The conditions `Ready` rests on.
     pub const DEPENDENTS: &[&str] = &[VALIDATION_SUCCEEDED, NODE_CLASS_READY];
 

@@ -84,6 +84,14 @@ options_table! {
     karpenter_service: String = "", "karpenter-service", "KARPENTER_SERVICE", "";
     /// Port for metrics.
     metrics_port: u16 = "8080", "metrics-port", "METRICS_PORT", "controller.metrics.port";
+    /// File with the token that whoever scrapes metrics must show as a bearer token; empty asks nobody. The file is
+    /// read at every scrape, so the token can be changed. Ours alone.
+    metrics_token_file: String = "", "metrics-token-file", "METRICS_TOKEN_FILE", "controller.metrics.tokenSecret";
+    /// Most series that one gauge shows; 0 means any number. What is left out is counted in
+    /// karpenter_metrics_series_left_out. Ours alone.
+    metrics_max_series: i64 = "0", "metrics-max-series", "METRICS_MAX_SERIES", "controller.metrics.maxSeries";
+    /// Leaves out metrics with a series for every pod; the sums over all pods stay. Ours alone.
+    disable_pod_metrics: bool = "false", "disable-pod-metrics", "DISABLE_POD_METRICS", "controller.metrics.disablePodMetrics";
     /// Port for liveness and readiness probes.
     health_probe_port: u16 = "8081", "health-probe-port", "HEALTH_PROBE_PORT", "controller.healthProbe.port";
     /// Requests per second to the API server, on average.
@@ -129,7 +137,8 @@ options_table! {
     legacy_node_repair: bool = "false", "legacy-node-repair", "LEGACY_NODE_REPAIR", "";
     /// Stops all voluntary disruption at once: consolidation, emptiness, drift, rotation and repair. Expiration,
     /// interruption and deletions by hand go on. Ours alone.
-    disable_voluntary_disruption: bool = "false", "disable-voluntary-disruption", "DISABLE_VOLUNTARY_DISRUPTION", "";
+    disable_voluntary_disruption: bool = "false", "disable-voluntary-disruption", "DISABLE_VOLUNTARY_DISRUPTION",
+        "settings.disableVoluntaryDisruption";
     /// Only shows what would be done: takes no Lease, writes nothing, starts and stops no machine, and so can run beside
     /// the autoscaler in charge. What it would do is in its log, its metrics and at /dry-run of the metrics port. Ours alone.
     dry_run: bool = "false", "dry-run", "DRY_RUN", "";

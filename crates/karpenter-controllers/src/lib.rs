@@ -13,6 +13,7 @@ mod events;
 mod fence;
 mod interruption;
 mod launches;
+mod lint;
 mod metrics;
 mod node;
 mod node_class;
@@ -38,7 +39,7 @@ use karpenter_runtime::{Controller, Kind, Runtime};
 
 pub use comparison::{Comparison, Comparisons};
 pub use disruption::DisruptionSettings;
-pub use metrics::{Exporter, Metrics};
+pub use metrics::{Exporter, Exposure, Metrics};
 pub use node_class::{NodeClasses, Readiness};
 pub use nodeclaim::FINALIZER;
 pub use observed::ObservedPod;
@@ -128,6 +129,8 @@ impl Karpenter {
         }
         runtime.add(node_class::NodeClassKeeper::<C>::new(node_classes.clone(), runtime.handle()));
         runtime.add(nodepool::NodePools::new(state.clone(), rules.clone(), classes, node_classes.clone()));
+        let lint = lint::Lint::new(rules.clone(), classes, node_classes.clone());
+        runtime.add_with(lint, lint::handler(self.provider.clone()));
         let drift = nodeclaim::DriftDetection::new(state.clone(), rules.clone(), node_classes);
         runtime.add_with(drift, nodeclaim::drift_handler(self.provider.clone(), self.metrics.clone()));
         let planner = provisioning::Planner::new(self.provider.clone(), self.computing, self.metrics.clone());

@@ -88,6 +88,7 @@ impl<C: Kind + NodeClassObject> Controller for NodeClassKeeper<C> {
         for (key, pool) in caches.of::<NodePool>().iter() {
             if pool.spec.template.spec.node_class_ref == reference {
                 self.handle.wake(crate::nodepool::NAME, key.clone());
+                self.handle.wake(crate::lint::NAME, key.clone());
             }
         }
         for (key, claim) in caches.of::<NodeClaim>().iter() {

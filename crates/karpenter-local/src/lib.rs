@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use karpenter_controllers::{BatchSettings, Computing, Karpenter};
+use karpenter_controllers::{BatchSettings, Computing, Exporter, Exposure, Karpenter};
 use karpenter_core::SolverOptions;
 use karpenter_environment::Environment;
 use karpenter_kwok::{KWOKNodeClass, Kwok, Market, generated_instance_types};
@@ -51,9 +51,16 @@ pub struct Cluster {
 pub struct Running {
     models: JoinHandle<()>,
     controllers: Option<JoinHandle<()>>,
+    /// Answers scrapes, if Karpenter runs.
+    exporter: Option<Exporter>,
 }
 
 impl Running {
+    /// Takes who answers scrapes; there is one, if Karpenter runs.
+    pub fn take_exporter(&mut self) -> Option<Exporter> {
+        self.exporter.take()
+    }
+
     /// Waits until both have ended what they had begun.
     pub async fn ended(self) {
         // A part that panicked has said so.
@@ -76,24 +83,33 @@ impl Cluster {
         let mut machinery = Runtime::new(self.client.clone(), self.environment.clone());
         Models::new(self.models.clone()).add_to(&mut machinery);
         let models = tokio::spawn(machinery.run(told(stop.clone())));
-        let controllers = if self.karpenter { Some(self.start_karpenter(stop).await?) } else { None };
-        Ok(Running { models, controllers })
+        if !self.karpenter {
+            return Ok(Running { models, controllers: None, exporter: None });
+        }
+        let (controllers, exporter) = self.start_karpenter(stop).await?;
+        Ok(Running { models, controllers: Some(controllers), exporter: Some(exporter) })
     }
 
-    async fn start_karpenter(self, stop: watch::Receiver<bool>) -> anyhow::Result<JoinHandle<()>> {
+    async fn start_karpenter(
+        self,
+        stop: watch::Receiver<bool>,
+    ) -> anyhow::Result<(JoinHandle<()>, Exporter)> {
         let Self { client, environment, market, computing, .. } = self;
         let kwok =
             Kwok::new(client.clone(), environment.clone(), market, generated_instance_types(), Vec::new());
         kwok.resume().await.context("finding machines that were on their way")?;
-        let mut controllers = Runtime::new(client, environment);
+        let mut controllers = Runtime::new(client, environment.clone());
         let karpenter = Karpenter {
             solver: SolverOptions { parallel: computing == Computing::Aside, ..SolverOptions::default() },
             batching: BATCHING,
             computing,
             ..Karpenter::new(Arc::new(kwok))
         };
-        karpenter.install::<KWOKNodeClass>(&mut controllers);
-        Ok(tokio::spawn(controllers.run(told(stop))))
+        let state = karpenter.install::<KWOKNodeClass>(&mut controllers);
+        let (metrics, provider) = (&karpenter.metrics, &*karpenter.provider);
+        let build = (env!("CARGO_PKG_VERSION"), "");
+        let exporter = Exporter::new(metrics, &state, provider, &environment, build, Exposure::default());
+        Ok((tokio::spawn(controllers.run(told(stop))), exporter))
     }
 }
 

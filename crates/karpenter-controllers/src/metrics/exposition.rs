@@ -13,7 +13,7 @@ use karpenter_runtime::Runtime;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::{Exporter, Metrics, ObjectLabels};
+use super::{Exporter, Exposure, Metrics, ObjectLabels};
 use crate::state::{SharedState, StateKeeper};
 
 /// Kind and labels of a metric.
@@ -162,7 +162,7 @@ async fn a_scrape_shows_every_metric_of_the_list_and_no_other() {
             state.waits().decide(uid, true, now);
         }
     }
-    let exporter = Exporter::new(&metrics, &state, &kwok, &environment, ("1", "c"), true);
+    let exporter = Exporter::new(&metrics, &state, &kwok, &environment, ("1", "c"), Exposure::default());
     let text = exporter.text();
     running.abort();
     assert!(text.ends_with("# EOF\n"));

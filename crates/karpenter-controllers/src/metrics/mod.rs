@@ -7,7 +7,10 @@ mod cluster;
 mod conditions;
 mod counted;
 #[cfg(test)]
+mod dashboards;
+#[cfg(test)]
 mod exposition;
+mod exposure;
 mod observer;
 mod pods;
 mod pools;
@@ -30,6 +33,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 pub(crate) use conditions::ObjectLabels;
 pub use counted::Metrics;
+pub use exposure::Exposure;
 pub(crate) use observer::Observer;
 use series::Exposition;
 pub(crate) use series::Labels;
@@ -229,6 +233,7 @@ pub(crate) fn failure<T>(result: &Result<T, ProviderError>) -> Option<&'static s
 /// Who answers scrapes.
 pub struct Exporter {
     exposition: Exposition,
+    most_series: Option<usize>,
 }
 
 impl Exporter {
@@ -239,7 +244,7 @@ impl Exporter {
         provider: &dyn Provider,
         environment: &Arc<dyn Environment>,
         build: (&str, &str),
-        with_cluster_state: bool,
+        exposure: Exposure,
     ) -> Self {
         let mut exposition = Exposition::default();
         metrics.register(&mut exposition);
@@ -256,16 +261,18 @@ impl Exporter {
         let rules = provider.label_rules();
         let registry = &mut exposition.registry;
         registry.register_collector(Box::new(cluster::Synchronization::new(Arc::clone(state))));
-        if with_cluster_state {
+        if exposure.cluster_state {
             let (state, time) = (|| Arc::clone(state), || Arc::clone(environment));
             registry.register_collector(Box::new(cluster::ClusterState::new(state(), &rules, time())));
-            registry.register_collector(Box::new(pods::Pods::new(state(), time())));
+            if exposure.pods {
+                registry.register_collector(Box::new(pods::Pods::new(state(), time())));
+            }
             registry.register_collector(Box::new(pools::Pools::new(state(), rules, time())));
             let labels = ObjectLabels::new(provider.node_classes());
             registry.register_collector(Box::new(conditions::Conditions::new(state(), labels, time())));
             metrics.transitions.register(&mut exposition);
         }
-        Self { exposition }
+        Self { exposition, most_series: exposure.most_series }
     }
 
     /// The answer to a scrape, in the text format of `OpenMetrics`.
@@ -274,6 +281,9 @@ impl Exporter {
         self.exposition.summaries.iter().for_each(|write| write(&mut text));
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.exposition.registry);
-        text
+        match self.most_series {
+            Some(most) => exposure::bounded(&text, most),
+            None => text,
+        }
     }
 }

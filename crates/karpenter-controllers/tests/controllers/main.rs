@@ -9,6 +9,7 @@ mod drift;
 mod dry_run;
 mod knobs;
 mod life;
+mod lint;
 mod metrics;
 mod observer;
 mod provider;

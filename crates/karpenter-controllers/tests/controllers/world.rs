@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_apiserver::{ApiServer, Options};
-use karpenter_controllers::{Computing, Exporter, Karpenter};
+use karpenter_controllers::{Computing, Exporter, Exposure, Karpenter};
 use karpenter_environment::{Environment, SimulatedEnvironment};
 use karpenter_kwok::{
     KWOKNodeClass, Kwok, Market, Plenty, SimulatedCloud, definition, generated_instance_types,
@@ -180,7 +180,7 @@ impl World {
         let state = karpenter.install::<KWOKNodeClass>(&mut runtime);
         let environment: Arc<dyn Environment> = self.environment.clone();
         let (metrics, provider) = (&karpenter.metrics, &*karpenter.provider);
-        let exporter = Exporter::new(metrics, &state, provider, &environment, ("", ""), true);
+        let exporter = Exporter::new(metrics, &state, provider, &environment, ("", ""), Exposure::default());
         *self.exporter.lock().unwrap() = Some(exporter);
         tokio::spawn(async move {
             kwok.resume().await.unwrap();

@@ -1,0 +1,166 @@
+//! Says in every NodePool what lint finds in it: as the condition `LintPassed`, which is no part of `Ready`, and in an event.
+//!
+//! A pool with findings works as upstream's would; this only tells its author, who otherwise would find out from pods that stay pending.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use karpenter_api::condition::nodepool::{DEPENDENTS, LINT_PASSED};
+use karpenter_api::{LabelRules, NodePool};
+use karpenter_core::catalog::Catalog;
+use karpenter_lint::{Facts, Finding, Severity, lint_pool};
+use karpenter_provider::{CatalogError, InstanceTypes, NodeClassKind, Provider};
+use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches};
+
+use crate::conditions::Conditions;
+use crate::events::{EventType, Events, shortened};
+use crate::node_class::{NodeClasses, Readiness};
+use crate::patches::difference;
+
+/// The name under which changes of NodeClasses wake this controller.
+pub(crate) const NAME: &str = "nodepool.lint";
+/// What can be bought changes: how often pools are held against it anew.
+const PERIOD: SignedDuration = SignedDuration::from_mins(30);
+/// For how long a finding is not told again in an event.
+const REPEATED: Duration = Duration::from_hours(6);
+
+/// What was found in a pool, and of which version of it.
+struct Judged {
+    at: Timestamp,
+    generation: Option<i64>,
+    has_class: bool,
+    findings: Vec<Finding>,
+}
+
+/// The controller that lints pools.
+pub(crate) struct Lint {
+    rules: LabelRules,
+    served: &'static [NodeClassKind],
+    node_classes: NodeClasses,
+    judged: BTreeMap<Key, Judged>,
+    events: Events,
+}
+
+impl Lint {
+    /// A controller of the pools whose NodeClass is one of `served`.
+    pub(crate) fn new(
+        rules: LabelRules,
+        served: &'static [NodeClassKind],
+        node_classes: NodeClasses,
+    ) -> Self {
+        Self { rules, served, node_classes, judged: BTreeMap::new(), events: Events::default() }
+    }
+
+    fn has_class(&self, pool: &NodePool) -> bool {
+        self.node_classes.readiness(&pool.spec.template.spec.node_class_ref) != Readiness::Missing
+    }
+
+    fn is_ours(&self, pool: &NodePool) -> bool {
+        let class = &pool.spec.template.spec.node_class_ref;
+        self.served.iter().any(|known| known.group == class.group && known.kind == class.kind)
+    }
+
+    /// What was found in this very version of the pool, unless that was long ago.
+    fn fresh(&self, key: &Key, pool: &NodePool, now: Timestamp) -> Option<&Judged> {
+        self.judged.get(key).filter(|judged| {
+            judged.generation == pool.metadata.generation
+                && judged.has_class == self.has_class(pool)
+                && now.duration_since(judged.at) < PERIOD
+        })
+    }
+
+    fn judge(&self, pool: &NodePool, types: Option<InstanceTypes>, now: Timestamp) -> Vec<Finding> {
+        let name: Arc<str> = pool.metadata.name.as_deref().unwrap_or_default().into();
+        let class = pool.spec.template.spec.node_class_ref.clone();
+        let known: BTreeSet<_> = self.has_class(pool).then_some(class).into_iter().collect();
+        let facts = Facts {
+            now,
+            rules: &self.rules,
+            node_pools: Vec::new(),
+            catalog: &Catalog { by_pool: types.map(|types| (name, types)).into_iter().collect() },
+            served: self.served.iter().map(|class| (class.group, class.kind)).collect(),
+            node_classes: Some(known),
+            disruption_budgets: Vec::new(),
+            workloads: Vec::new(),
+        };
+        let mut findings = lint_pool(&facts, pool);
+        findings.retain(|finding| finding.severity > Severity::Note);
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        findings
+    }
+}
+
+/// The pool with its condition.
+fn noted(pool: &NodePool, findings: &[Finding], now: Timestamp) -> NodePool {
+    let mut new = pool.clone();
+    let list = new.status.get_or_insert_default().conditions.get_or_insert_default();
+    let mut conditions = Conditions::new(list, DEPENDENTS, pool.metadata.generation, now);
+    match findings.first() {
+        None => conditions.set_true(LINT_PASSED),
+        Some(worst) => conditions.set_false(LINT_PASSED, worst.code.name(), &message(findings)),
+    }
+    new
+}
+
+fn message(findings: &[Finding]) -> String {
+    shortened(&findings.iter().map(ToString::to_string).collect::<Vec<_>>().join(". "))
+}
+
+impl Controller for Lint {
+    type Request = Arc<NodePool>;
+    type Reply = Result<InstanceTypes, CatalogError>;
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn watches(&self, watches: &mut Watches) {
+        watches.reads::<NodePool>();
+    }
+
+    fn wake(&mut self, change: &Change, _: &Caches, wakes: &mut Wakes) {
+        let Some(delta) = change.of::<NodePool>() else { return };
+        if delta.new.is_none() {
+            self.judged.remove(change.key());
+        } else {
+            wakes.wake(change.key().clone());
+        }
+    }
+
+    fn reconcile(&mut self, key: &Key, view: &View<'_>) -> Outcome<Arc<NodePool>> {
+        let Some(pool) = view.caches.of::<NodePool>().get(key) else { return Outcome::done() };
+        if pool.metadata.deletion_timestamp.is_some() || !self.is_ours(pool) {
+            return Outcome::done();
+        }
+        let Some(judged) = self.fresh(key, pool, view.now) else {
+            return Outcome::done().then(Effect::Request(Arc::clone(pool)));
+        };
+        let (at, findings) = (judged.at, judged.findings.clone());
+        let update = difference(&**pool, &noted(pool, &findings, view.now));
+        let again = Duration::try_from(PERIOD - view.now.duration_since(at)).unwrap_or_default();
+        let told = findings.first().and_then(|worst| {
+            let (reason, message) = (worst.code.name(), message(&findings));
+            let (now, environment) = (view.now, view.environment);
+            self.events.tell_every(REPEATED, &**pool, EventType::Warning, reason, &message, now, environment)
+        });
+        Outcome::after(again.max(Duration::from_secs(1))).then_all(update).then_all(told)
+    }
+
+    fn hear(&mut self, key: &Key, types: Self::Reply, view: &View<'_>) {
+        let Some(pool) = view.caches.of::<NodePool>().get(key) else { return };
+        // Without a list of machines the rest can still be judged.
+        let findings = self.judge(pool, types.ok(), view.now);
+        let (generation, has_class) = (pool.metadata.generation, self.has_class(pool));
+        self.judged.insert(key.clone(), Judged { at: view.now, generation, has_class, findings });
+    }
+}
+
+/// Asks `provider` what a pool may buy.
+pub(crate) fn handler(
+    provider: Arc<dyn Provider>,
+) -> impl Fn(Arc<NodePool>) -> BoxFuture<'static, Result<InstanceTypes, CatalogError>> + Send + 'static {
+    move |pool| provider.instance_types(pool)
+}
