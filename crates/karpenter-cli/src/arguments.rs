@@ -9,8 +9,10 @@ use karpenter_api::Provider;
 
 use crate::apiserver::ApiserverArguments;
 use crate::controller::ControllerArguments;
+use crate::lint::LintArguments;
 use crate::local::LocalArguments;
 use crate::simulate::SimulateArguments;
+use crate::webhook::WebhookArguments;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KARPENTER_COMMIT"), ")");
 
@@ -27,6 +29,9 @@ Try it without a cluster:
   karpenter local --demo                     workloads that come and go, and nodes with them
   karpenter local                            a whole cluster in this process, with machines on paper
   karpenter solve --explain scenario.json    which nodes would be created for these pods, and why
+
+Find mistakes before the cluster does:
+  karpenter lint -f nodepools.yaml
 
 Prepare a cluster:
   karpenter crds --provider kwok | kubectl apply --server-side -f -
@@ -53,6 +58,13 @@ pub(crate) enum Command {
     /// Without a provider they admit the labels of every provider. With one, labels of its domain that it does not define
     /// are refused when an object is applied, which catches misspelt labels early.
     Crds(CrdsArguments),
+    /// Find what is wrong with NodePools and PodDisruptionBudgets in files, with line and fix, without touching any cluster
+    ///
+    /// Finds what the API server admits though it can never work: requirements that no machine satisfies, limits below one node, budgets that never open,
+    /// NodeClasses that are not there, drains that never end. All files are judged together; which NodeClasses there are is judged only if the files hold some.
+    ///
+    /// Exits with 1 when there are errors (with --strict also when there are warnings) and with 2 when a file cannot be used.
+    Lint(LintArguments),
     /// Run the controllers on a cluster
     ///
     /// The cluster is the kubeconfig's, or the one whose pod this is. The CRDs must be installed: see karpenter crds. Of several
@@ -60,6 +72,12 @@ pub(crate) enum Command {
     ///
     /// Ends on Ctrl-C or SIGTERM.
     Controller(ControllerArguments),
+    /// Answer the API server when NodePools and PodDisruptionBudgets are written: with warnings, never with a refusal
+    ///
+    /// Optional. Whoever applies an object that can never work is told at once, in the words of karpenter lint. The certificate is made and renewed here.
+    ///
+    /// Ends on Ctrl-C or SIGTERM; while nobody answers, objects are admitted without warnings.
+    Webhook(WebhookArguments),
     /// Run a whole cluster in this process: Kubernetes API, scheduler, kubelets, Karpenter, and machines on paper
     ///
     /// Nothing needs to be installed and nothing outside is touched. Use it with kubectl as any cluster: pods that have no
@@ -108,7 +126,7 @@ pub(crate) struct CrdsArguments {
     pub(crate) providers: Vec<Provider>,
 }
 
-fn provider_names() -> impl TypedValueParser<Value = Provider> {
+pub(crate) fn provider_names() -> impl TypedValueParser<Value = Provider> {
     let names = Provider::ALL.iter().map(|provider| provider.name());
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Provider>())
 }

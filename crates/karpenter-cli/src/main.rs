@@ -8,10 +8,12 @@ mod cloud;
 mod controller;
 mod crds;
 mod explain;
+mod lint;
 mod local;
 mod measure;
 mod simulate;
 mod solve;
+mod webhook;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -32,9 +34,11 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse_from(command_line());
     let finished = match arguments.command {
         Command::Solve(arguments) => solve::run(&arguments),
+        Command::Lint(arguments) => lint::run(&arguments),
         Command::Crds(arguments) => crds::run(&arguments),
         Command::Apiserver(arguments) => apiserver::run(&arguments),
         Command::Controller(arguments) => controller::run(&arguments),
+        Command::Webhook(arguments) => webhook::run(&arguments),
         Command::Local(arguments) => local::run(arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Completions { shell } => {

@@ -2,19 +2,20 @@
 
 mod arguments;
 mod dry_run;
-mod endpoints;
+pub(crate) mod endpoints;
 mod logs;
 mod process;
 mod profile_format;
 mod profiling;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use karpenter_api::options::{self, FeatureGate, Options};
-use karpenter_controllers::{BatchSettings, DisruptionSettings, Exporter, Karpenter, Metrics};
+use karpenter_controllers::{BatchSettings, DisruptionSettings, Exporter, Exposure, Karpenter, Metrics};
 use karpenter_core::catalog::InstanceType;
 use karpenter_core::plan::{MinValuesPolicy, PreferencePolicy, ReservedPolicy, SolverOptions};
 use karpenter_environment::{Environment, SystemEnvironment};
@@ -59,7 +60,7 @@ pub(crate) fn run(arguments: &ControllerArguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let mut config = configuration(arguments).await?;
+    let mut config = configuration(arguments.kubeconfig.as_deref()).await?;
     // A refused eviction is an answer; when to ask again is the controllers' decision.
     config.default_retry = false;
     let namespace = config.default_namespace.clone();
@@ -103,7 +104,7 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
         &*karpenter.provider,
         &environment,
         (env!("CARGO_PKG_VERSION"), env!("KARPENTER_COMMIT")),
-        !options.disable_cluster_state_observability,
+        exposure(options),
     );
     endpoints::serve(options.health_probe_port, "health-probe-port", endpoints::probes(controllers.listed()))
         .await?;
@@ -111,6 +112,7 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     if options.enable_profiling {
         metrics = metrics.merge(profiling::router());
     }
+    let metrics = endpoints::guarded(metrics, &options.metrics_token_file);
     endpoints::serve(options.metrics_port, "metrics-port", metrics).await?;
     tracing::info!(provider = "kwok", "starting on {url}");
 
@@ -179,8 +181,8 @@ async fn lead_until_told(
 }
 
 /// Where the cluster is: the file that was given, else wherever kubectl would look, else the pod's own cluster.
-async fn configuration(arguments: &ControllerArguments) -> anyhow::Result<Config> {
-    if let Some(path) = &arguments.kubeconfig {
+pub(crate) async fn configuration(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
+    if let Some(path) = kubeconfig {
         let file = Kubeconfig::read_from(path).with_context(|| format!("reading {}", path.display()))?;
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
         return config.with_context(|| format!("using {}", path.display()));
@@ -190,12 +192,21 @@ async fn configuration(arguments: &ControllerArguments) -> anyhow::Result<Config
     })
 }
 
-fn instance_types(file: &str) -> anyhow::Result<(Vec<InstanceType>, Vec<String>)> {
+/// The machines on paper: those of `file`, or the built-in ones if none is named; and the labels they bring along.
+pub(crate) fn instance_types(file: &str) -> anyhow::Result<(Vec<InstanceType>, Vec<String>)> {
     if file.is_empty() {
         return Ok((generated_instance_types(), Vec::new()));
     }
     let text = std::fs::read(file).with_context(|| format!("reading {file}"))?;
     read_instance_types(&text).with_context(|| format!("reading the instance types of {file}"))
+}
+
+fn exposure(options: &Options) -> Exposure {
+    Exposure {
+        cluster_state: !options.disable_cluster_state_observability,
+        pods: !options.disable_pod_metrics,
+        most_series: usize::try_from(options.metrics_max_series).ok().filter(|most| *most > 0),
+    }
 }
 
 fn solver(options: &Options) -> SolverOptions {

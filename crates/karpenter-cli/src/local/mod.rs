@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::apiserver::{ApiserverArguments, Place, asked_to_stop, shell_word};
 use crate::cloud::CloudArguments;
+use crate::controller::endpoints;
 
 #[derive(Args, Debug)]
 pub(crate) struct LocalArguments {
@@ -35,6 +36,9 @@ pub(crate) struct LocalArguments {
     /// Leave Karpenter out, with its CRDs and objects: karpenter controller can be run beside it, as on any cluster
     #[arg(long, conflicts_with = "demo")]
     without_karpenter: bool,
+    /// Serve Karpenter's metrics on this port, for Prometheus and the dashboards
+    #[arg(long, value_name = "PORT", conflicts_with = "without_karpenter")]
+    metrics_port: Option<u16>,
     /// Say nothing while it runs
     #[arg(long)]
     quiet: bool,
@@ -69,7 +73,10 @@ async fn serve(arguments: LocalArguments, started: Instant) -> anyhow::Result<Ex
         computing: Computing::Aside,
         karpenter: !arguments.without_karpenter,
     };
-    let running = cluster.start(stop.clone()).await?;
+    let mut running = cluster.start(stop.clone()).await?;
+    if let Some((port, exporter)) = arguments.metrics_port.zip(running.take_exporter()) {
+        endpoints::serve(port, "metrics-port", endpoints::metrics(exporter, None)).await?;
+    }
     if arguments.demo {
         tokio::spawn(demonstrate(client.clone(), environment));
     }
