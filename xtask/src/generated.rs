@@ -13,6 +13,12 @@ use crate::workspace::{Workspace, text};
 
 /// The folder in which every file is generated.
 const CRDS: &str = "crds";
+/// Where helm looks for definitions that it installs and never touches again.
+const CHART_CRDS: &str = "charts/karpenter/crds";
+/// Where the chart of definitions keeps them, so that helm upgrades them.
+const CRD_CHART: &str = "charts/karpenter-crd/templates";
+/// Folders in which every file is generated.
+const FOLDERS: [&str; 3] = [CRDS, CHART_CRDS, CRD_CHART];
 
 const CLI_INTRODUCTION: &str = "# Command line
 
@@ -53,7 +59,14 @@ fn generate(workspace: &Workspace) -> Result<BTreeMap<PathBuf, String>> {
     let built = build(workspace)?;
     for document in documents(&karpenter(workspace, &built, &["crds"])?) {
         let name = crd_file(&document).context("a CRD printed by `karpenter crds` has no name")?;
+        add_to_charts(&mut files, &name, &document);
         files.insert(Path::new(CRDS).join(name), document);
+    }
+    for document in documents(&karpenter(workspace, &built, &["crds", "--provider", "kwok"])?) {
+        // The charts serve machines on paper as well; everything else admits the labels of all providers.
+        if let Some(name) = crd_file(&document).filter(|name| name.contains("nodeclasses")) {
+            add_to_charts(&mut files, &name, &document);
+        }
     }
     files.insert("docs/cli.md".into(), cli_reference(workspace, &built)?);
     let mut options = workspace.command(program(&built.join("examples"), "options"));
@@ -61,15 +74,25 @@ fn generate(workspace: &Workspace) -> Result<BTreeMap<PathBuf, String>> {
     Ok(files)
 }
 
+/// Puts a definition into both charts; the chart of definitions lets users annotate it.
+fn add_to_charts(files: &mut BTreeMap<PathBuf, String>, name: &str, document: &str) {
+    files.insert(Path::new(CHART_CRDS).join(name), document.to_owned());
+    let annotations = "\nmetadata:\n  {{- with .Values.additionalAnnotations }}\n  annotations:\n    {{- toYaml . | nindent 4 }}\n  {{- end }}\n";
+    let template = document.replacen("\nmetadata:\n", annotations, 1);
+    files.insert(Path::new(CRD_CHART).join(name), template);
+}
+
 /// CRD files of kinds that exist no more.
 fn stale_crds(workspace: &Workspace, wanted: &BTreeMap<PathBuf, String>) -> Result<Vec<PathBuf>> {
-    let folder = workspace.root().join(CRDS);
-    if !folder.is_dir() {
-        return Ok(Vec::new());
-    }
     let mut found = BTreeSet::new();
-    for entry in fs::read_dir(&folder).with_context(|| format!("listing {}", folder.display()))? {
-        found.insert(Path::new(CRDS).join(entry?.file_name()));
+    for name in FOLDERS {
+        let folder = workspace.root().join(name);
+        if !folder.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(&folder).with_context(|| format!("listing {}", folder.display()))? {
+            found.insert(Path::new(name).join(entry?.file_name()));
+        }
     }
     Ok(found.into_iter().filter(|path| !wanted.contains_key(path)).collect())
 }

@@ -3,8 +3,10 @@
 //! Start at [`Task`]; each task is one module. Anything heavy (the `karpenter` binary, the benchmarks) is run as a
 //! child through cargo, so that `cargo xtask` itself compiles in seconds.
 
+mod charts;
 mod conformance;
 mod control_plane;
+mod dashboards;
 mod deny;
 mod depcheck;
 mod end_to_end;
@@ -65,6 +67,10 @@ enum Task {
     E2e(end_to_end::Wish),
     /// Run upstream's own end-to-end suites against our controller and update their report
     E2eUpstream(upstream_suites::Wish),
+    /// Install, upgrade and remove the Helm charts on a real control plane, and hold their roles against what the controller does
+    Charts,
+    /// Ask a real Prometheus that scrapes the controller for everything the dashboards show
+    Dashboards,
     /// Send the same requests to our API server and to the real one and compare the answers
     Conformance(conformance::Conformance),
     /// Measure our API server and the real one side by side
@@ -101,6 +107,8 @@ fn run(task: Task) -> Result<bool> {
         Task::SchedulerConformance(wish) => Ok(scheduler_conformance::run(&workspace, &wish)?.good),
         Task::E2e(wish) => Ok(end_to_end::run(&workspace, &wish)?.good),
         Task::E2eUpstream(wish) => upstream_suites::run(&workspace, &wish),
+        Task::Charts => Ok(charts::run(&workspace)?.good),
+        Task::Dashboards => Ok(dashboards::run(&workspace)?.good),
         Task::Conformance(wish) => conformance::run(&workspace, &wish),
         Task::ApiserverFigures(wish) => figures::run(&workspace, &wish),
         Task::Bench { arguments } => {

@@ -11,8 +11,8 @@ use crate::observed::Observed;
 use crate::parts::{Cases, Outcome, Parts};
 use crate::workspace::Workspace;
 use crate::{
-    conformance, deny, depcheck, generated, informer, process, scheduler_conformance, sessions, tidy,
-    upstream_suites,
+    charts, conformance, dashboards, deny, depcheck, generated, informer, process, scheduler_conformance,
+    sessions, tidy, upstream_suites,
 };
 
 /// Property-test cases per property in the long run; the default is a few hundred.
@@ -54,6 +54,8 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> bool {
         parts.run(name, || end_to_end::run(workspace, &Wish { on, ..Wish::default() }));
     }
     parts.run("upstream's suites, the quickest specs", || upstream_suites::quick(workspace));
+    parts.run("charts on a real control plane", || charts::run(workspace));
+    parts.run("dashboards on a real Prometheus", || dashboards::run(workspace));
     parts.run("dependency policy", || deny::check(workspace));
     if all {
         parts.run("long property tests", || {

@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::probe::get;
+use crate::probe::{ask, get};
 
 /// How long a controller may take that is to end by itself.
 const ENDED_WITHIN: Duration = Duration::from_mins(2);
@@ -44,6 +44,18 @@ impl Program {
             bail!("karpenter crds failed: {}", String::from_utf8_lossy(&output.stderr));
         }
         String::from_utf8(output.stdout).context("reading the definitions")
+    }
+
+    /// The tokens and keys with which controllers show who they are.
+    pub(crate) fn tokens(&self) -> anyhow::Result<Vec<String>> {
+        let text = std::fs::read_to_string(&self.kubeconfig).context("reading the kubeconfig")?;
+        let config: serde_json::Value = serde_saphyr::from_str(&text).context("reading the kubeconfig")?;
+        let users = config["users"].as_array().into_iter().flatten().map(|user| &user["user"]);
+        let secret = |user: &serde_json::Value| {
+            let fields = ["token", "client-key-data", "password"];
+            fields.map(|field| user[field].as_str().unwrap_or_default().to_owned())
+        };
+        Ok(users.flat_map(secret).filter(|secret| !secret.is_empty()).collect())
     }
 
     /// Starts a controller that acts at once.
@@ -131,6 +143,11 @@ impl Controller {
         self.signal("TERM").await?;
         self.child.wait().await?;
         Ok(())
+    }
+
+    /// What Prometheus would read if it showed this token.
+    pub(crate) async fn metrics_with(&self, token: &str) -> anyhow::Result<String> {
+        ask(self.metrics, "/metrics", &format!("Authorization: Bearer {token}\r\n")).await
     }
 
     /// What it has logged.

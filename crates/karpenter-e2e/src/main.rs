@@ -35,6 +35,9 @@ struct Arguments {
     /// The cluster's kubeconfig
     #[arg(long)]
     kubeconfig: PathBuf,
+    /// Another kubeconfig for the controller, for example with fewer rights
+    #[arg(long)]
+    controller_kubeconfig: Option<PathBuf>,
     /// The karpenter program
     #[arg(long)]
     karpenter: PathBuf,
@@ -60,7 +63,8 @@ fn main() -> ExitCode {
 
 /// Runs the scenarios one after the other, each on an empty cluster.
 async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
-    let program = Program::new(&arguments.karpenter, &arguments.kubeconfig)?;
+    let controllers = arguments.controller_kubeconfig.as_ref().unwrap_or(&arguments.kubeconfig);
+    let program = Program::new(&arguments.karpenter, controllers)?;
     let cluster = Cluster::connect(&arguments.kubeconfig, program).await?;
     if arguments.trials.any() {
         return arguments.trials.run(&cluster).await.map(|()| true);
