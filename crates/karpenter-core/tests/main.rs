@@ -3,6 +3,7 @@
 mod cluster;
 mod deletion_cost;
 mod disruption;
+mod never_panics;
 mod overlays;
 mod provisioning;
 mod quiescence;

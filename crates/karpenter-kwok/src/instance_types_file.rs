@@ -154,4 +154,19 @@ mod tests {
         let error = read(text.to_string().as_bytes()).unwrap_err();
         assert_eq!(error.to_string(), "instance type m5.large: resources.cpu: \"two\" is not a quantity");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn every_file_is_read_or_refused(
+            bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..64),
+            name in ".{0,12}", cpu in ".{0,8}", key in ".{0,12}", operator in ".{0,6}", price in proptest::prelude::any::<f64>(),
+        ) {
+            let _ = read(&bytes);
+            let line = json!([{
+                "name": name, "architecture": name, "operatingSystems": [cpu], "resources": {"cpu": cpu, "pods": "1"},
+                "offerings": [{"Price": price, "Requirements": [{"key": key, "operator": operator, "values": [name]}]}],
+            }]);
+            let _ = read(line.to_string().as_bytes());
+        }
+    }
 }

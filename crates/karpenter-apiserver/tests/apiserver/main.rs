@@ -16,5 +16,6 @@ mod patches;
 mod raw;
 mod restart;
 mod subresources;
+mod totality;
 mod watches;
 mod world;
