@@ -4,6 +4,7 @@ mod apiserver;
 mod behaviour;
 mod commands;
 mod disruption;
+mod lint;
 mod local;
 #[path = "../../karpenter-kube/tests/mutation.rs"]
 mod mutation;

@@ -4,6 +4,7 @@
 
 mod admission;
 mod admission_cases;
+mod chart;
 mod crds;
 mod hash;
 mod nodepool_cases;
