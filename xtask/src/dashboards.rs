@@ -22,7 +22,7 @@ use crate::workspace::Workspace;
 /// How long Karpenter works before questions are asked.
 const WORK: Duration = Duration::from_secs(45);
 /// How long until the first scrape.
-const READY_WAIT: Duration = Duration::from_secs(60);
+const READY_WAIT: Duration = Duration::from_mins(1);
 
 pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     let Some(prometheus) = prometheus() else {

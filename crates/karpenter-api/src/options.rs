@@ -87,8 +87,8 @@ options_table! {
     /// File with the token that whoever scrapes metrics must show as a bearer token; empty asks nobody. The file is
     /// read at every scrape, so the token can be changed. Ours alone.
     metrics_token_file: String = "", "metrics-token-file", "METRICS_TOKEN_FILE", "controller.metrics.tokenSecret";
-    /// Most series that one gauge shows; 0 means any number. What is left out is counted in
-    /// karpenter_metrics_series_left_out. Ours alone.
+    /// Most series that one gauge shows; 0 means any number. A further metric says how many are left
+    /// out. Ours alone.
     metrics_max_series: i64 = "0", "metrics-max-series", "METRICS_MAX_SERIES", "controller.metrics.maxSeries";
     /// Leaves out metrics with a series for every pod; the sums over all pods stay. Ours alone.
     disable_pod_metrics: bool = "false", "disable-pod-metrics", "DISABLE_POD_METRICS", "controller.metrics.disablePodMetrics";

@@ -141,7 +141,8 @@ impl Controller for Lint {
         let (at, findings) = (judged.at, judged.findings.clone());
         let update = difference(&**pool, &noted(pool, &findings, view.now));
         let again = Duration::try_from(PERIOD - view.now.duration_since(at)).unwrap_or_default();
-        let told = findings.first().and_then(|worst| {
+        // Told once the condition stands, which wakes this pool again: a write that is refused takes what follows it along.
+        let told = findings.first().filter(|_| update.is_none()).and_then(|worst| {
             let (reason, message) = (worst.code.name(), message(&findings));
             let (now, environment) = (view.now, view.environment);
             self.events.tell_every(REPEATED, &**pool, EventType::Warning, reason, &message, now, environment)

@@ -17,16 +17,16 @@ pub(crate) fn check(facts: &Facts<'_>, pool: &NodePool, object: &Object) -> Opti
         let remedy = format!("name a {}, or the pool is ignored", served.join(" or "));
         return Some(Finding::new(Code::NodeClassNotServed, object, FIELD, cause, remedy));
     }
-    let known = facts.node_classes.as_ref()?;
-    if known.contains(named) {
+    let classes = facts.node_classes.as_ref()?;
+    if classes.contains(named) {
         return None;
     }
-    let alike = known.iter().filter(|class| class.kind == named.kind && class.group == named.group);
-    let names: Vec<&str> = alike.map(|class| class.name.as_str()).collect();
-    let remedy = match crate::spelling::nearest(&named.name, names.iter().copied()) {
+    let alike = classes.iter().filter(|class| class.kind == named.kind && class.group == named.group);
+    let known: Vec<&str> = alike.map(|class| class.name.as_str()).collect();
+    let remedy = match crate::spelling::nearest(&named.name, known.iter().copied()) {
         Some(meant) => format!("did you mean {meant}? Otherwise create it"),
-        None if names.is_empty() => format!("create a {} named {}", named.kind, named.name),
-        None => format!("create it, or name one that exists: {}", names.join(", ")),
+        None if known.is_empty() => format!("create a {} named {}", named.kind, named.name),
+        None => format!("create it, or name one that exists: {}", known.join(", ")),
     };
     let cause = format!("there is no {} named {}", named.kind, named.name);
     Some(Finding::new(Code::NodeClassMissing, object, format!("{FIELD}.name"), cause, remedy))

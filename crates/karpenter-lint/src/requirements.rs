@@ -202,7 +202,7 @@ fn combined<'l>(lines: impl IntoIterator<Item = &'l Line>) -> RequirementSet {
 }
 
 /// Takes away every line without which `fails` still holds.
-fn smallest<'l>(mut lines: Vec<&'l Line>, fails: impl Fn(&[&Line]) -> bool) -> Vec<&'l Line> {
+fn smallest(mut lines: Vec<&Line>, fails: impl Fn(&[&Line]) -> bool) -> Vec<&Line> {
     let mut index = 0;
     while index < lines.len() {
         let line = lines.remove(index);

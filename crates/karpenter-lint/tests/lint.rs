@@ -43,7 +43,7 @@ fn requiring(requirements: Value) -> NodePool {
     pool(|value| value["spec"]["template"]["spec"]["requirements"] = requirements)
 }
 
-fn budgets(budgets: Value) -> NodePool {
+fn budgets(budgets: &Value) -> NodePool {
     pool(|value| value["spec"]["disruption"] = json!({ "consolidateAfter": "1m", "budgets": budgets }))
 }
 
@@ -194,31 +194,31 @@ fn budgets_that_are_closed_at_all_times_never_open() {
         json!([{ "nodes": "0", "schedule": "0 0 * * *", "duration": "12h" }, { "nodes": "0", "schedule": "0 12 * * *", "duration": "12h" }]),
         json!([{ "nodes": "0", "reasons": ["Empty"] }, { "nodes": "0", "reasons": ["Underutilized", "Drifted"] }]),
     ] {
-        assert_eq!(only(findings(budgets(closed.clone()))).code, Code::BudgetNeverOpens, "{closed}");
+        assert_eq!(only(findings(budgets(&closed))).code, Code::BudgetNeverOpens, "{closed}");
     }
     for open in [
         json!([{ "nodes": "1" }, { "nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "24h" }]),
         json!([{ "nodes": "1" }, { "nodes": "0", "schedule": "0 0 * * *", "duration": "23h" }]),
         json!([{ "nodes": "0", "reasons": ["Drifted"] }]),
     ] {
-        assert_eq!(findings(budgets(open.clone())), [], "{open}");
+        assert_eq!(findings(budgets(&open)), [], "{open}");
     }
 }
 
 #[test]
 fn schedules_that_cannot_be_read_or_never_come_are_found() {
     let found = only(findings(budgets(
-        json!([{ "nodes": "1" }, { "nodes": "5", "schedule": "61 * * * *", "duration": "1h" }]),
+        &json!([{ "nodes": "1" }, { "nodes": "5", "schedule": "61 * * * *", "duration": "1h" }]),
     )));
     assert_eq!(
         (found.code, found.field.as_str()),
         (Code::BudgetUnreadable, "spec.disruption.budgets[1].schedule")
     );
     let found = only(findings(budgets(
-        json!([{ "nodes": "1" }, { "nodes": "0", "schedule": "0 0 31 2 *", "duration": "1h" }]),
+        &json!([{ "nodes": "1" }, { "nodes": "0", "schedule": "0 0 31 2 *", "duration": "1h" }]),
     )));
     assert_eq!(found.code, Code::BudgetNeverInForce);
-    let found = only(findings(budgets(json!([{ "nodes": "1", "schedule": "@daily", "duration": "1h" }]))));
+    let found = only(findings(budgets(&json!([{ "nodes": "1", "schedule": "@daily", "duration": "1h" }]))));
     assert_eq!((found.code, found.severity), (Code::BudgetUnboundedOutside, Severity::Note));
 }
 
@@ -284,7 +284,7 @@ fn pools_of_one_weight_that_serve_the_same_pods_are_told_apart_by_name_alone() {
     );
 }
 
-fn pdb(name: &str, spec: Value) -> PodDisruptionBudget {
+fn pdb(name: &str, spec: &Value) -> PodDisruptionBudget {
     let mut value = json!({ "metadata": { "name": name, "namespace": "shop" }, "spec": spec });
     value["spec"]["selector"] = json!({ "matchLabels": { "app": "web" } });
     serde_json::from_value(value).expect("a PodDisruptionBudget")
@@ -304,7 +304,7 @@ fn budgets_of_pods_that_let_none_go_never_drain() {
     for spec in
         [json!({ "maxUnavailable": 0 }), json!({ "minAvailable": "100%" }), json!({ "minAvailable": 3 })]
     {
-        let found = only(findings_of(&[], &[pdb("web", spec.clone())], vec![web(3)]));
+        let found = only(findings_of(&[], &[pdb("web", &spec)], vec![web(3)]));
         assert_eq!(
             (found.code, found.object.to_string().as_str()),
             (Code::NeverDrains, "PodDisruptionBudget shop/web"),
@@ -312,15 +312,15 @@ fn budgets_of_pods_that_let_none_go_never_drain() {
         );
     }
     for spec in [json!({ "maxUnavailable": 1 }), json!({ "minAvailable": 2 })] {
-        assert_eq!(findings_of(&[], &[pdb("web", spec)], vec![web(3)]), []);
+        assert_eq!(findings_of(&[], &[pdb("web", &spec)], vec![web(3)]), []);
     }
     // Of pods that nobody knows nothing can be said.
-    assert_eq!(findings_of(&[], &[pdb("web", json!({ "minAvailable": 3 }))], Vec::new()), []);
+    assert_eq!(findings_of(&[], &[pdb("web", &json!({ "minAvailable": 3 }))], Vec::new()), []);
 }
 
 #[test]
 fn two_budgets_for_one_pod_are_found() {
-    let both = [pdb("one", json!({ "maxUnavailable": 1 })), pdb("two", json!({ "maxUnavailable": 1 }))];
+    let both = [pdb("one", &json!({ "maxUnavailable": 1 })), pdb("two", &json!({ "maxUnavailable": 1 }))];
     let found = only(findings_of(&[], &both, vec![web(3)]));
     assert_eq!((found.code, found.object.name.as_str()), (Code::BudgetsOverlap, "two"));
 }

@@ -65,7 +65,7 @@ pub(super) fn granted(roles: &Value, account: &str, namespace: &str) -> BTreeSet
         })
     };
     let references = items().filter(is_bound).map(|binding| &binding["roleRef"]);
-    let rules = references.flat_map(|reference| {
+    let allowed = references.flat_map(|reference| {
         let named = |role: &&Value| {
             role["kind"] == reference["kind"] && role["metadata"]["name"] == reference["name"]
         };
@@ -75,7 +75,7 @@ pub(super) fn granted(roles: &Value, account: &str, namespace: &str) -> BTreeSet
         value.as_array().into_iter().flatten().filter_map(|word| word.as_str().map(str::to_owned)).collect()
     };
     let mut rights = BTreeSet::new();
-    for rule in rules {
+    for rule in allowed {
         for group in words(&rule["apiGroups"]) {
             for resource in words(&rule["resources"]) {
                 for verb in words(&rule["verbs"]) {

@@ -37,6 +37,9 @@ fn names_and_defaults_are_upstreams() {
     let expected = [
         "--karpenter-service KARPENTER_SERVICE ",
         "--metrics-port METRICS_PORT 8080",
+        "--metrics-token-file METRICS_TOKEN_FILE ",
+        "--metrics-max-series METRICS_MAX_SERIES 0",
+        "--disable-pod-metrics DISABLE_POD_METRICS false",
         "--health-probe-port HEALTH_PROBE_PORT 8081",
         "--kube-client-qps KUBE_CLIENT_QPS 200",
         "--kube-client-burst KUBE_CLIENT_BURST 300",

@@ -23,7 +23,7 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// A certificate as the Secret keeps it.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Certificate {
-    pub(super) certificate_pem: String,
+    pub(super) own_pem: String,
     key_pem: String,
     /// What the API server is to trust: this certificate, and the one before it while that is valid.
     pub(super) bundle_pem: String,
@@ -46,12 +46,11 @@ impl Certificate {
         let (year, month, day) = date(expires);
         parameters.not_after = rcgen::date_time_ymd(year, month, day);
         let key = KeyPair::generate().context("making a key")?;
-        let certificate_pem = parameters.self_signed(&key).context("signing the certificate")?.pem();
+        let own_pem = parameters.self_signed(&key).context("signing the certificate")?.pem();
         let still_trusted = before.filter(|before| before.expires > now);
-        let bundle_pem = certificate_pem.clone()
-            + still_trusted.map(|before| &*before.certificate_pem).unwrap_or_default();
+        let bundle_pem = own_pem.clone() + still_trusted.map(|before| &*before.own_pem).unwrap_or_default();
         let key_pem = key.serialize_pem();
-        Ok(Self { certificate_pem, key_pem, bundle_pem, names: names.join(","), expires })
+        Ok(Self { own_pem, key_pem, bundle_pem, names: names.join(","), expires })
     }
 
     /// Whether it is for these names and will be valid for long enough.
@@ -63,7 +62,7 @@ impl Certificate {
     pub(super) fn data(&self) -> BTreeMap<String, ByteString> {
         let expires = self.expires.to_string();
         let fields = [
-            ("tls.crt", &self.certificate_pem),
+            ("tls.crt", &self.own_pem),
             ("tls.key", &self.key_pem),
             ("ca.crt", &self.bundle_pem),
             ("names", &self.names),
@@ -79,7 +78,7 @@ impl Certificate {
     pub(super) fn kept(data: &BTreeMap<String, ByteString>) -> Option<Self> {
         let text = |name: &str| String::from_utf8(data.get(name)?.0.clone()).ok();
         Some(Self {
-            certificate_pem: text("tls.crt")?,
+            own_pem: text("tls.crt")?,
             key_pem: text("tls.key")?,
             bundle_pem: text("ca.crt")?,
             names: text("names")?,
@@ -88,10 +87,9 @@ impl Certificate {
     }
 
     fn certified(&self) -> anyhow::Result<CertifiedKey> {
-        let chain: Vec<CertificateDer<'static>> =
-            CertificateDer::pem_slice_iter(self.certificate_pem.as_bytes())
-                .collect::<Result<_, _>>()
-                .map_err(|error| anyhow!("the certificate is no PEM: {error}"))?;
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(self.own_pem.as_bytes())
+            .collect::<Result<_, _>>()
+            .map_err(|error| anyhow!("the certificate is no PEM: {error}"))?;
         let key = PrivateKeyDer::from_pem_slice(self.key_pem.as_bytes())
             .map_err(|error| anyhow!("the key is no PEM: {error}"))?;
         Ok(CertifiedKey::new(chain, any_supported_type(&key).context("using the key")?))
@@ -153,9 +151,9 @@ mod tests {
         assert!(!first.is_good(&names, at("2026-03-05T00:00:00Z")));
         assert!(!first.is_good(&["other".to_owned()], at("2026-01-02T00:00:00Z")));
         let second = Certificate::generate(&names, Some(&first), at("2026-03-05T00:00:00Z")).unwrap();
-        assert_eq!(second.bundle_pem, format!("{}{}", second.certificate_pem, first.certificate_pem));
+        assert_eq!(second.bundle_pem, format!("{}{}", second.own_pem, first.own_pem));
         let third = Certificate::generate(&names, Some(&second), at("2027-01-01T00:00:00Z")).unwrap();
-        assert_eq!(third.bundle_pem, third.certificate_pem);
+        assert_eq!(third.bundle_pem, third.own_pem);
     }
 
     #[test]

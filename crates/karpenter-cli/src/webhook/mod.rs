@@ -31,7 +31,7 @@ use review::Reviewer;
 use trust::Trust;
 
 /// How often it is looked whether the certificate is still the one that everybody shares.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// How soon it is tried again when the cluster did not answer.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
@@ -56,7 +56,7 @@ pub(crate) struct WebhookArguments {
     /// The Secret that keeps the certificate
     #[arg(long, env = "WEBHOOK_SECRET", value_name = "NAME", default_value = "karpenter-webhook-cert")]
     secret: String,
-    /// The ValidatingWebhookConfiguration that is told the certificate; empty if somebody else does that
+    /// The webhook configuration that is told the certificate; empty if somebody else does that
     #[arg(long, env = "WEBHOOK_CONFIGURATION", value_name = "NAME", default_value = "karpenter-webhook")]
     configuration: String,
     /// A further name or address the certificate is for; give the option again for more

@@ -33,7 +33,7 @@ impl Reviewer {
         Self { client, types: types.into_iter().map(Arc::new).collect(), rules }
     }
 
-    /// The answer to an AdmissionReview.
+    /// The answer to an `AdmissionReview`.
     pub(super) async fn answer(&self, review: &Value) -> Value {
         let request = &review["request"];
         let mut findings = self.findings(request).await;
