@@ -28,10 +28,35 @@ fn write_node(out: &mut String, value: &Value, indent: usize) {
     match value {
         Value::Object(map) if !map.is_empty() => write_map(out, map, indent),
         Value::Array(items) if !items.is_empty() => write_list(out, items, indent),
+        Value::String(text) if is_block(text) => write_block(out, text, indent),
         _ => {
             out.push_str(&scalar(value));
             out.push('\n');
         }
+    }
+}
+
+/// Texts of several lines that a literal block keeps as they are: a leading blank would be taken for indentation, and blanks
+/// at the end of a line are too easily lost by whoever touches the file.
+fn is_block(text: &str) -> bool {
+    let lines = text.strip_suffix('\n').unwrap_or(text);
+    let is_text =
+        |c: char| c == '\n' || c == '\t' || !(c.is_control() || "\u{2028}\u{2029}\u{feff}".contains(c));
+    lines.contains('\n')
+        && !lines.starts_with([' ', '\t', '\n'])
+        && !lines.ends_with('\n')
+        && text.chars().all(is_text)
+        && lines.lines().all(|line| !line.ends_with([' ', '\t']))
+}
+
+fn write_block(out: &mut String, text: &str, indent: usize) {
+    out.push_str(if text.ends_with('\n') { "|\n" } else { "|-\n" });
+    for line in text.lines() {
+        if !line.is_empty() {
+            pad(out, indent + 2);
+            out.push_str(line);
+        }
+        out.push('\n');
     }
 }
 
@@ -127,7 +152,9 @@ mod tests {
             "note": "two\nlines"
         });
         let expected = "kind: X
-note: \"two\\nlines\"
+note: |-
+  two
+  lines
 spec:
   empty: {}
   list:
@@ -149,6 +176,7 @@ spec:
             Just("~".to_owned()),
             Just("1e3".to_owned()),
             Just("a\nb\t".to_owned()),
+            "[a-c#: |\n\t]{0,12}",
         ];
         let leaf = prop_oneof![
             text.clone().prop_map(Value::from),
