@@ -10,6 +10,7 @@ use karpenter_api::Provider;
 use crate::apiserver::ApiserverArguments;
 use crate::controller::ControllerArguments;
 use crate::lint::LintArguments;
+use crate::kops::KopsCommand;
 use crate::local::LocalArguments;
 use crate::simulate::SimulateArguments;
 use crate::webhook::WebhookArguments;
@@ -96,6 +97,11 @@ pub(crate) enum Command {
     ///
     /// Ends on Ctrl-C or SIGTERM: watches are ended, requests under way are finished.
     Apiserver(ApiserverArguments),
+    /// Run kOps' InstanceGroups with Karpenter
+    ///
+    /// Every InstanceGroup with manager: Karpenter becomes an EC2NodeClass and a NodePool, as kOps 1.36 and later write them.
+    #[command(subcommand)]
+    Kops(KopsCommand),
     /// Print the completion script for a shell
     Completions {
         /// The shell to complete for

@@ -9,6 +9,7 @@ mod controller;
 mod crds;
 mod explain;
 mod lint;
+mod kops;
 mod local;
 mod measure;
 mod simulate;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Controller(arguments) => controller::run(&arguments),
         Command::Webhook(arguments) => webhook::run(&arguments),
         Command::Local(arguments) => local::run(arguments),
+        Command::Kops(command) => kops::run(&command),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();

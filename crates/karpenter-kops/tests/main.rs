@@ -1,0 +1,1 @@
+//! kOps' groups in, Karpenter's objects out.
