@@ -1,1 +1,6 @@
 //! kOps' groups in, Karpenter's objects out.
+
+mod generated;
+mod kops;
+mod refused;
+mod stores;
