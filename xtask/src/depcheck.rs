@@ -80,6 +80,8 @@ const LAYERS: &[Layer] = &[
         ]),
         outside: None,
     },
+    // The wire to AWS: it carries what others decide.
+    Layer { name: "karpenter-aws-client", uses: Uses::Only(&["karpenter-environment"]), outside: None },
     // Time and chance: everybody may ask, it asks nobody.
     Layer { name: "karpenter-environment", uses: Uses::Only(&[]), outside: None },
     // A Kubernetes API for anybody: it must not know that Karpenter exists.

@@ -1,0 +1,31 @@
+//! A thin client for the operations of AWS that the provider and the kOps state store call.
+//!
+//! Signing, retries, endpoints and the choice of credentials are pure and tested as such; a [`Transport`] carries requests over
+//! HTTP or, in tests and simulations, to something in process. Start at [`Client`].
+
+mod client;
+mod config;
+mod credentials;
+mod endpoint;
+mod error;
+mod profile;
+mod retry;
+mod s3;
+mod sign;
+mod transport;
+mod uri;
+mod variables;
+mod wire;
+mod xml;
+
+pub use client::{Client, ClientError};
+pub use config::{Config, ConfigError};
+pub use credentials::{Credentials, CredentialsError, Source, TokenPlace};
+pub use endpoint::{Endpoint, Endpoints, Service, pricing_region};
+pub use error::{Error, ErrorKind, classify};
+pub use profile::{ProfileError, Profiles, Settings};
+pub use retry::RetryPolicy;
+pub use s3::{Condition, Encryption, Object, ObjectSummary, PutObject, S3};
+pub use sign::{Scope, UnusableCredentials, sign};
+pub use transport::{HttpTransport, Transport, TransportError, TransportSetupError};
+pub use variables::Variables;
