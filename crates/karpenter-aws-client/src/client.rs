@@ -22,7 +22,7 @@ use crate::wire;
 
 const USER_AGENT: &str = concat!("karpenter.sh-", env!("CARGO_PKG_VERSION"));
 /// No answer takes longer; long polls say how much longer.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 /// Signatures are good for five minutes; a clock that is off by less needs no correction.
 const TOLERATED_SKEW: SignedDuration = SignedDuration::from_mins(4);
 
@@ -221,5 +221,5 @@ impl Client {
 /// When the other end answered, by its own clock.
 fn date(headers: &HeaderMap) -> Option<Timestamp> {
     let text = headers.get(header::DATE)?.to_str().ok()?;
-    jiff::fmt::rfc2822::parse(text).ok().map(|time| time.timestamp())
+    Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp())
 }

@@ -144,7 +144,7 @@ impl Endpoints {
         // GovCloud's ordinary endpoints are validated ones, for those who have been there from the start.
         let ordinary = region.starts_with("us-gov-")
             && matches!(service, Service::Ec2 | Service::Sqs | Service::Ssm | Service::Eks | Service::Sts);
-        match (self.fips && !(ordinary && !self.dual_stack), service, self.dual_stack) {
+        match (self.fips && (self.dual_stack || !ordinary), service, self.dual_stack) {
             (false, ..) => format!("{name}.{region}.{suffix}"),
             (true, Service::Eks, false) if partition.suffix == COMMERCIAL.suffix => {
                 format!("fips.eks.{region}.{suffix}")

@@ -6,26 +6,42 @@
 mod client;
 mod config;
 mod credentials;
+pub mod ec2;
+mod eks;
 mod endpoint;
 mod error;
+pub mod iam;
+mod json;
+mod pricing;
 mod profile;
+mod query;
 mod retry;
 mod s3;
 mod sign;
+mod sqs;
+mod ssm;
 mod transport;
 mod uri;
 mod variables;
 mod wire;
 mod xml;
+mod xml_value;
 
 pub use client::{Client, ClientError};
 pub use config::{Config, ConfigError};
 pub use credentials::{Credentials, CredentialsError, Source, TokenPlace};
+pub use eks::{
+    CertificateAuthority, Cluster, Eks, KubernetesNetworkConfig, ManagedResource, ZonalShift, ZonalShifts,
+};
 pub use endpoint::{Endpoint, Endpoints, Service, pricing_region};
 pub use error::{Error, ErrorKind, classify};
+pub use pricing::{Attributes, OnDemandPrice, Pricing};
 pub use profile::{ProfileError, Profiles, Settings};
+pub use query::{PagedOperation, QueryOperation};
 pub use retry::RetryPolicy;
 pub use s3::{Condition, Encryption, Object, ObjectSummary, PutObject, S3};
 pub use sign::{Scope, UnusableCredentials, sign};
+pub use sqs::{Message, ReceiveMessage, Sqs};
+pub use ssm::{Parameter, Ssm};
 pub use transport::{HttpTransport, Transport, TransportError, TransportSetupError};
 pub use variables::Variables;

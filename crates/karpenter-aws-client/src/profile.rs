@@ -15,7 +15,7 @@ pub struct Profiles {
     selected: String,
     /// Whether the user named the profile.
     named: bool,
-    profiles: BTreeMap<String, Settings>,
+    by_name: BTreeMap<String, Settings>,
 }
 
 /// A shared file cannot be used.
@@ -63,7 +63,7 @@ impl Profiles {
         if let Some(path) = place(variables, "AWS_SHARED_CREDENTIALS_FILE", "credentials") {
             profiles.read(&path, SharedFile::Credentials)?;
         }
-        if profiles.named && !profiles.profiles.contains_key(&profiles.selected) {
+        if profiles.named && !profiles.by_name.contains_key(&profiles.selected) {
             return Err(ProfileError::Unknown(profiles.selected));
         }
         Ok(profiles)
@@ -94,11 +94,11 @@ impl Profiles {
                 let profile = file.profile(name.trim());
                 section = Some(profile.map_or_else(String::new, str::to_owned));
                 if let Some(profile) = profile {
-                    self.profiles.entry(profile.to_owned()).or_default();
+                    self.by_name.entry(profile.to_owned()).or_default();
                 }
             } else if let (Some(section), Some((name, value))) = (&section, line.split_once('=')) {
                 if !section.is_empty() {
-                    let settings = self.profiles.entry(section.clone()).or_default();
+                    let settings = self.by_name.entry(section.clone()).or_default();
                     settings.insert(name.trim().to_lowercase(), value.trim().to_owned());
                 }
             } else {
@@ -115,7 +115,7 @@ impl Profiles {
 
     /// The settings of the profile called `name`.
     pub fn profile(&self, name: &str) -> Option<&Settings> {
-        self.profiles.get(name)
+        self.by_name.get(name)
     }
 
     /// A setting of the profile in use.

@@ -3,6 +3,7 @@
 //! Pure: the time is an argument, the result is headers. Checked against AWS's published examples and against botocore's answers.
 
 use bytes::Bytes;
+use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
 use jiff::Timestamp;
 use ring::{digest, hmac};
@@ -57,7 +58,7 @@ pub fn sign(
 ) -> Result<(), UnusableCredentials> {
     let date = scope.time.strftime("%Y%m%dT%H%M%SZ").to_string();
     let hash = hex(digest::digest(&digest::SHA256, request.body()).as_ref());
-    let host = request.uri().authority().map_or("", |authority| authority.as_str()).to_owned();
+    let host = request.uri().authority().map_or("", Authority::as_str).to_owned();
 
     let headers = request.headers_mut();
     headers.remove(header::AUTHORIZATION);

@@ -45,18 +45,22 @@ fn page(objects: &BTreeMap<String, Bytes>, query: &str) -> Response<Bytes> {
     let field = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)).unwrap_or("");
     let prefix = field("prefix=").replace("%2F", "/");
     let after = field("continuation-token=").replace("%2F", "/");
-    let found: Vec<_> = objects.iter().filter(|(key, _)| key.starts_with(&prefix) && **key > after).collect();
-    let mut body = format!("<ListBucketResult><IsTruncated>{}</IsTruncated>", found.len() > 2);
-    for (key, content) in found.iter().take(2) {
-        body += &format!(
-            "<Contents><Key>{key}</Key><Size>{}</Size><ETag>&quot;e&quot;</ETag></Contents>",
-            content.len()
-        );
-    }
-    if found.len() > 2 {
-        body += &format!("<NextContinuationToken>{}</NextContinuationToken>", found[1].0);
-    }
-    answer(200, body + "</ListBucketResult>")
+    let mut found = objects.iter().filter(|(key, _)| key.starts_with(&prefix) && **key > after);
+    let page: Vec<_> = found.by_ref().take(2).collect();
+    let truncated = found.next().is_some();
+    let element = |(key, content): &(&String, &Bytes)| {
+        let size = content.len();
+        format!("<Contents><Key>{key}</Key><Size>{size}</Size><ETag>&quot;e&quot;</ETag></Contents>")
+    };
+    let contents: String = page.iter().map(element).collect();
+    let next = page.last().map_or("", |(key, _)| key.as_str());
+    answer(
+        200,
+        format!(
+            "<ListBucketResult><IsTruncated>{truncated}</IsTruncated>{contents}\
+             <NextContinuationToken>{next}</NextContinuationToken></ListBucketResult>"
+        ),
+    )
 }
 
 fn object(key: &str, content: &'static str) -> PutObject {
