@@ -80,6 +80,7 @@ const LAYERS: &[Layer] = &[
         ]),
         outside: None,
     },
+    Layer { name: "karpenter-aws", uses: Uses::Only(&["karpenter-api"]), outside: None },
     // The wire to AWS: it carries what others decide.
     Layer { name: "karpenter-aws-client", uses: Uses::Only(&["karpenter-environment"]), outside: None },
     // Time and chance: everybody may ask, it asks nobody.

@@ -68,6 +68,11 @@ fn generate(workspace: &Workspace) -> Result<BTreeMap<PathBuf, String>> {
             add_to_charts(&mut files, &name, &document);
         }
     }
+    // A provider's own kinds. What it adds to the other definitions is for its clusters alone.
+    for document in documents(&karpenter(workspace, &built, &["crds", "--provider", "aws"])?) {
+        let name = crd_file(&document).context("a CRD printed by `karpenter crds` has no name")?;
+        files.entry(Path::new(CRDS).join(name)).or_insert(document);
+    }
     files.insert("docs/cli.md".into(), cli_reference(workspace, &built)?);
     let mut options = workspace.command(program(&built.join("examples"), "options"));
     files.insert("docs/options.md".into(), process::output(&mut options)?);

@@ -18,5 +18,8 @@ pub(crate) fn run(arguments: &CrdsArguments) -> anyhow::Result<ExitCode> {
     if arguments.providers.contains(&Provider::Kwok) {
         definitions.push(karpenter_kwok::definition());
     }
+    if arguments.providers.contains(&Provider::Aws) {
+        definitions.push(karpenter_aws::definition());
+    }
     crate::print(crds_yaml(&definitions).as_bytes())
 }
