@@ -5,6 +5,7 @@ mod behaviour;
 mod commands;
 mod disruption;
 mod lint;
+mod kops;
 mod local;
 #[path = "../../karpenter-kube/tests/mutation.rs"]
 mod mutation;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
+use crate::channel;
 use crate::machine_types::{self, MachineType};
 use crate::model::{InstanceGroup, Inventory};
 
@@ -73,6 +74,8 @@ pub struct Questions {
     pub images: BTreeSet<String>,
     /// Machine types as the groups name them.
     pub machine_types: BTreeSet<String>,
+    /// The channel's image for each architecture (`x86_64`, `arm64`), where a group names none.
+    pub default_images: BTreeMap<String, String>,
 }
 
 /// The answers to [`Questions`].
@@ -82,7 +85,7 @@ pub struct Answers {
     pub images: BTreeMap<String, Result<Image, String>>,
     /// Machine types that exist.
     pub machine_types: BTreeMap<String, MachineType>,
-    /// The channel's image for each architecture (`x86_64`, `arm64`), for groups that name none.
+    /// The image for each architecture (`x86_64`, `arm64`), for groups that name none.
     pub default_images: BTreeMap<String, String>,
 }
 
@@ -92,7 +95,7 @@ impl Answers {
         if !group.image().is_empty() {
             return Ok(group.image().to_owned());
         }
-        let machine = self.machine_types.get(&group.machine_type);
+        let machine = group.machine_type.split(',').next().and_then(|name| self.machine_types.get(name));
         let runs = |architecture: &&String| match machine {
             None => *architecture == "x86_64",
             Some(machine) => machine.architectures.contains(architecture),
@@ -118,6 +121,10 @@ pub fn questions(inventory: &Inventory) -> Questions {
         }
     }
     questions.machine_types.remove("");
+    if inventory.groups.iter().any(|group| group.image().is_empty()) {
+        let version = inventory.cluster.kubernetes_version.as_deref().unwrap_or_default();
+        questions.default_images = channel::images(version);
+    }
     questions
 }
 
@@ -134,7 +141,7 @@ pub struct CloudFacts {
     pub ssm_parameters: BTreeMap<String, String>,
     /// Machine types there are; those of the built-in table when the list is missing.
     pub instance_types: Option<Vec<InstanceTypeFact>>,
-    /// The channel's image for each architecture, for groups that name none.
+    /// The image for each architecture, for groups that name none; over those of the stable channel.
     pub default_images: BTreeMap<String, String>,
 }
 
@@ -163,12 +170,14 @@ impl CloudFacts {
     /// Answers the questions.
     pub fn answer(&self, questions: &Questions) -> Answers {
         let mut images: BTreeMap<_, _> = BTreeMap::new();
-        for name in questions.images.iter().chain(self.default_images.values()) {
+        let mut default_images = questions.default_images.clone();
+        default_images.extend(self.default_images.clone());
+        for name in questions.images.iter().chain(default_images.values()) {
             images.insert(name.clone(), self.find(&ImageReference::parse(name)));
         }
         let types = questions.machine_types.iter();
         let machine_types = types.filter_map(|name| Some((name.clone(), self.machine_type(name)?))).collect();
-        Answers { images, machine_types, default_images: self.default_images.clone() }
+        Answers { images, machine_types, default_images }
     }
 
     fn find(&self, reference: &ImageReference<'_>) -> Result<Image, String> {

@@ -4,8 +4,12 @@
 //! [`generate`] writes an EC2NodeClass and a NodePool for every group that Karpenter manages. Both are functions of plain
 //! data: what a cloud knows comes in as [`Answers`].
 
+mod apply;
+mod channel;
 mod cloud;
 mod complete;
+mod create;
+mod edit;
 mod field_error;
 mod generate;
 mod machine_types;
@@ -19,7 +23,13 @@ mod version;
 mod wire;
 mod yaml;
 
+pub use apply::{
+    ANNOTATION, ApplyError, ApplyPlan, Live, LiveCluster, Outcome, Prune, identity, line_diff, live_refusals,
+    plan,
+};
 pub use cloud::{Answers, CloudFacts, Image, InstanceTypeFact, Questions, questions};
+pub use create::{CreateError, CreateOptions, create};
+pub use edit::EditError;
 pub use field_error::{FieldError, Kind};
 pub use generate::{GenerateError, Scripts, generate};
 pub use machine_types::MachineType;

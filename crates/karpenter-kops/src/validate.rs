@@ -13,6 +13,7 @@ use std::fmt::{self, Display, Formatter};
 
 pub(crate) use aws::image_of;
 pub(crate) use group::parse_taint;
+pub(crate) use karpenter::has_static_capacity;
 
 use crate::cloud::Answers;
 use crate::field_error::FieldError;

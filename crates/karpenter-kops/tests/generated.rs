@@ -263,6 +263,25 @@ fn an_image_without_a_root_device_is_an_error() {
 }
 
 #[test]
+fn a_group_without_an_image_gets_the_channel_s_for_its_machines() {
+    let kops = Kops::with(&json!({"image": null, "machineType": "m6g.large"}))
+        .in_cluster(&json!({"kubernetesVersion": "v1.33.1"}));
+    let inventory = kops.inventory();
+    let name = "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-20260714";
+    let facts = format!(
+        "{{images: [{{id: ami-0e, name: {name}, owner: '099720109477', rootDeviceName: /dev/sda1, architecture: arm64}}]}}"
+    );
+    let answers = CloudFacts::read(&facts).unwrap().answer(&questions(&inventory));
+    let scripts: Scripts = [("workers".to_owned(), String::new())].into();
+    let pairs = generate(&inventory, &answers, &scripts).unwrap();
+    let term = json!([{"name": name, "owner": "099720109477"}]);
+    assert_eq!(pairs[0].node_class["spec"]["amiSelectorTerms"], term);
+    let own = CloudFacts::read(&format!("{FACTS}defaultImages: {{arm64: ubuntu/images/arm}}\n")).unwrap();
+    let pairs = generate(&inventory, &own.answer(&questions(&inventory)), &scripts).unwrap();
+    assert_eq!(pairs[0].node_class["spec"]["amiSelectorTerms"][0]["name"], "images/arm");
+}
+
+#[test]
 fn both_versions_of_the_api_mean_the_same() {
     let text = "
 apiVersion: kops.k8s.io/v1alpha3

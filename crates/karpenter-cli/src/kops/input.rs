@@ -43,7 +43,7 @@ pub(crate) struct StoreArguments {
 
 impl StoreArguments {
     /// The store that was named, if one was.
-    pub(super) fn open(&self) -> anyhow::Result<Option<Box<dyn StateStore>>> {
+    pub(super) async fn open(&self) -> anyhow::Result<Option<Box<dyn StateStore>>> {
         let Some(url) = &self.state else { return Ok(None) };
         if let Some(path) = url.strip_prefix("file://") {
             return Ok(Some(Box::new(FileStore::new(path))));
@@ -63,7 +63,7 @@ pub(super) struct Input {
 impl Input {
     pub(super) async fn read(arguments: &InputArguments) -> anyhow::Result<Self> {
         let (texts, source, stored_version) = if arguments.files.is_empty() {
-            let store = arguments.store.open()?.context("give --state URL, or set KOPS_STATE_STORE")?;
+            let store = arguments.store.open().await?.context("give --state URL, or set KOPS_STATE_STORE")?;
             let name = arguments.store.name.as_deref().context("give --name CLUSTER")?;
             let stored = read_cluster(store.as_ref(), name).await?;
             (stored.objects, Source::StateStore, stored.kops_version)
@@ -101,7 +101,7 @@ impl Input {
                 .collect();
         }
         let Some(first) = groups.first() else { return Ok(Scripts::new()) };
-        let Some(store) = arguments.store.open()? else {
+        let Some(store) = arguments.store.open().await? else {
             bail!(
                 "the bootstrap script igconfig/node/{first}/nodeupscript.sh is missing: give --bootstrap-scripts DIR, or the \
                  state store that has it (--state)"

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::cloud::{Answers, Image};
 use crate::field_error::FieldError;
-use crate::model::InstanceGroup;
+use crate::model::{InstanceGroup, KARPENTER};
 use crate::wire::MixedInstancesPolicy;
 
 const SPOT_STRATEGIES: &[&str] = &[
@@ -85,13 +85,14 @@ fn machine_errors(
     group: &InstanceGroup,
     answers: &Answers,
 ) -> Vec<FieldError> {
-    let is_named = answers.image_name(group).is_ok();
+    // What the channel gives to groups of others is kOps' business.
+    let is_named =
+        !group.image().is_empty() || (group.manager == KARPENTER && answers.image_name(group).is_ok());
     let image = match image_of(group, answers) {
         Ok(image) => Some(image),
         Err(reason) if is_named => {
             return vec![FieldError::invalid(image_path, group.image.as_str(), reason)];
         }
-        // The channel's image fits the machine type, whatever it is.
         Err(_) => None,
     };
     let mut errors = Vec::new();

@@ -61,7 +61,7 @@ fn static_capacity_error(group: &InstanceGroup, cluster: &Cluster) -> Option<Fie
 }
 
 /// Whether the cluster's feature gates allow pools of a fixed size. Gates that nobody touched do.
-fn has_static_capacity(cluster: &Cluster) -> bool {
+pub(crate) fn has_static_capacity(cluster: &Cluster) -> bool {
     let gates = cluster.karpenter.as_ref().map_or("", |karpenter| karpenter.feature_gates.as_str());
     let named = |gate: &str| {
         let (name, value) = gate.split_once('=')?;

@@ -1,0 +1,2 @@
+#!/bin/bash
+echo "kOps writes this script when it updates the cluster"
