@@ -142,7 +142,11 @@ const LAYERS: &[Layer] = &[
         outside: None,
     },
     // kOps' objects to Karpenter's: data in, data out, and thin clients of stores and clusters.
-    Layer { name: "karpenter-kops", uses: Uses::Only(&["karpenter-api"]), outside: None },
+    Layer {
+        name: "karpenter-kops",
+        uses: Uses::Only(&["karpenter-api", "karpenter-aws-client"]),
+        outside: None,
+    },
     // Sees the program and the cluster only from outside; it borrows the types of objects.
     Layer {
         name: "karpenter-e2e",

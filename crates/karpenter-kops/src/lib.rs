@@ -5,6 +5,7 @@
 //! data: what a cloud knows comes in as [`Answers`].
 
 mod apply;
+mod ask;
 mod channel;
 mod cloud;
 mod complete;
@@ -27,6 +28,7 @@ pub use apply::{
     ANNOTATION, ApplyError, ApplyPlan, Live, LiveCluster, Outcome, Prune, identity, line_diff, live_refusals,
     plan,
 };
+pub use ask::ask;
 pub use cloud::{Answers, CloudFacts, Image, InstanceTypeFact, Questions, questions};
 pub use create::{CreateError, CreateOptions, create};
 pub use edit::EditError;
@@ -35,7 +37,9 @@ pub use generate::{GenerateError, Scripts, generate};
 pub use machine_types::MachineType;
 pub use model::{Cluster, InstanceGroup, Inventory, KARPENTER, ReadError};
 pub use objects::{LABELS, Pair};
-pub use store::{Change, FileStore, StateStore, StoreError, Stored, read_cluster, read_scripts, write_all};
+pub use store::{
+    Change, FileStore, S3Store, StateStore, StoreError, Stored, read_cluster, read_scripts, write_all,
+};
 pub use validate::{Refusal, Source, validate, validate_version};
 pub use version::{FIRST_WITH_KARPENTER, FIRST_WITH_OBJECTS, KopsVersion};
 pub use yaml::{YamlError, read_documents};

@@ -5,6 +5,7 @@
 
 mod files;
 mod inventory;
+mod s3;
 
 use std::fmt::{self, Display, Formatter};
 
@@ -12,6 +13,7 @@ use futures::future::BoxFuture;
 
 pub use files::FileStore;
 pub use inventory::{Stored, read_cluster, read_scripts};
+pub use s3::S3Store;
 
 /// A tree of named texts.
 pub trait StateStore: Send + Sync {

@@ -1,6 +1,7 @@
 //! kOps' groups in, Karpenter's objects out.
 
 mod applied;
+mod bucket;
 mod created;
 mod generated;
 mod kops;

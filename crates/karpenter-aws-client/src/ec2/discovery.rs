@@ -87,6 +87,7 @@ pub struct Image {
     pub image_id: String,
     pub name: Option<String>,
     pub architecture: Option<String>,
+    pub root_device_name: Option<String>,
     pub creation_date: Option<String>,
     pub deprecation_time: Option<String>,
     #[serde(rename = "imageState")]

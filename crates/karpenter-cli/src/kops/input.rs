@@ -2,12 +2,15 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use karpenter_aws_client::Client;
+use karpenter_environment::SystemEnvironment;
 use karpenter_kops::{
-    Answers, CloudFacts, FileStore, Inventory, KopsVersion, Questions, Refusal, Scripts, Source, StateStore,
-    StoreError, questions, read_cluster, read_scripts, validate, validate_version,
+    Answers, CloudFacts, FileStore, Inventory, KopsVersion, Questions, Refusal, S3Store, Scripts, Source,
+    StateStore, StoreError, ask, questions, read_cluster, read_scripts, validate, validate_version,
 };
 
 #[derive(Args, Debug)]
@@ -48,6 +51,9 @@ impl StoreArguments {
         if let Some(path) = url.strip_prefix("file://") {
             return Ok(Some(Box::new(FileStore::new(path))));
         }
+        if url.starts_with("s3://") {
+            return Ok(Some(Box::new(S3Store::new(aws().await?, url)?)));
+        }
         Err(StoreError::Url(url.clone()).into())
     }
 }
@@ -77,7 +83,7 @@ impl Input {
         {
             bail!("the objects are of cluster {:?}, not of {name:?}", inventory.cluster.name);
         }
-        let answers = answers(arguments.cloud_facts.as_deref(), &questions(&inventory))?;
+        let answers = answers(arguments.cloud_facts.as_deref(), &questions(&inventory)).await?;
         let stored_version = stored_version.and_then(|version| version.parse().ok());
         Ok(Self { inventory, answers, kops_version: arguments.kops_version.or(stored_version), source })
     }
@@ -122,9 +128,15 @@ fn read(file: &Path) -> anyhow::Result<(String, String)> {
     Ok((file.display().to_string(), text))
 }
 
-fn answers(facts: Option<&Path>, questions: &Questions) -> anyhow::Result<Answers> {
+/// AWS, as the process's variables and the shared files describe it.
+async fn aws() -> anyhow::Result<Client> {
+    Ok(Client::from_process(Arc::new(SystemEnvironment)).await?)
+}
+
+async fn answers(facts: Option<&Path>, questions: &Questions) -> anyhow::Result<Answers> {
     let Some(file) = facts else {
-        bail!("this build cannot ask EC2 and SSM: give --cloud-facts FILE");
+        let asked = ask(&aws().await?, questions).await;
+        return asked.context("asking EC2 and SSM; with --cloud-facts FILE nobody is asked");
     };
     let (name, text) = read(file)?;
     let facts = CloudFacts::read(&text)
