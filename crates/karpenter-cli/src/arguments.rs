@@ -9,8 +9,8 @@ use karpenter_api::Provider;
 
 use crate::apiserver::ApiserverArguments;
 use crate::controller::ControllerArguments;
-use crate::lint::LintArguments;
 use crate::kops::KopsCommand;
+use crate::lint::LintArguments;
 use crate::local::LocalArguments;
 use crate::simulate::SimulateArguments;
 use crate::webhook::WebhookArguments;

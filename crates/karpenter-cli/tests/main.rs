@@ -4,8 +4,8 @@ mod apiserver;
 mod behaviour;
 mod commands;
 mod disruption;
-mod lint;
 mod kops;
+mod lint;
 mod local;
 #[path = "../../karpenter-kube/tests/mutation.rs"]
 mod mutation;
