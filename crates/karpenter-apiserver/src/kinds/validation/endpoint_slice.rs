@@ -111,7 +111,7 @@ fn ip_address(list: &Place<'_, '_>, address: &Place<'_, '_>, family: &str, error
     }
     // Kubernetes refuses these; here nothing routes the addresses of Services, and a webhook behind one is a process
     // on the same host.
-    if !parsed.is_some_and(|parsed| parsed.is_loopback()) {
+    if parsed.is_none_or(|parsed| !parsed.is_loopback()) {
         endpoint_address(address, errors);
     }
 }
