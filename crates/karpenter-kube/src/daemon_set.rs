@@ -42,7 +42,7 @@ pub fn daemon_set(
 }
 
 /// The DaemonSet as `live`, one of its pods, shows it: with what admission added to the template, such as the defaults of a
-/// LimitRange. A live pod is pinned to its node through its node affinity, so the template's affinity stands.
+/// `LimitRange`. A live pod is pinned to its node through its node affinity, so the template's affinity stands.
 pub fn as_running(template: &DaemonSet, live: &karpenter_core::cluster::PodSpec) -> DaemonSet {
     let spec = karpenter_core::cluster::PodSpec {
         required_terms: template.spec.required_terms.clone(),
