@@ -269,21 +269,21 @@ async fn a_token_file_that_is_not_there_is_named() {
 }
 
 /// The metadata service, which insists on its token.
-fn metadata(request: &Request<Bytes>, _: usize) -> Option<Response<Bytes>> {
+fn metadata(request: &Request<Bytes>) -> Response<Bytes> {
     let token = request.headers().get("x-aws-ec2-metadata-token").is_some_and(|token| token == "T");
-    Some(match (request.method().as_str(), request.uri().path()) {
+    match (request.method().as_str(), request.uri().path()) {
         ("PUT", "/latest/api/token") => answer(200, "T"),
         _ if !token => answer(401, ""),
         (_, "/latest/meta-data/placement/region") => answer(200, "eu-central-1"),
         (_, "/latest/meta-data/iam/security-credentials/") => answer(200, "node-role"),
         (_, "/latest/meta-data/iam/security-credentials/node-role") => answer(200, DOCUMENT),
         _ => answer(404, ""),
-    })
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_tells_its_region_and_its_roles_credentials() {
-    let (seen, transport) = fake::transport(metadata);
+    let (seen, transport) = fake::transport(|request, _| Some(metadata(request)));
     let config = Config::load(&variables(&[]), &*transport).await.unwrap();
     assert_eq!(config.region, "eu-central-1");
     let client = Client::new(config, transport, fake::environment());

@@ -3,8 +3,6 @@
 //! `answers.jsonl` is made from botocore's models: texts hold their member's name, numbers are 7 or 2.5, flags are true, times are
 //! six o'clock. A field that stays at its default is a field we do not read.
 
-#![expect(clippy::wildcard_imports, reason = "the tests name nearly every type of both modules")]
-
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
@@ -99,10 +97,6 @@ fn tags(resource_type: &str) -> TagSpecification {
     TagSpecification { resource_type: resource_type.into(), tags: vec![tag("k1", "v 1"), tag("k2", "")] }
 }
 
-fn some(text: &str) -> Option<String> {
-    Some(text.to_owned())
-}
-
 fn strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
@@ -160,7 +154,7 @@ async fn instance_types_and_offerings_are_asked_and_read_as_botocore_does() {
     let types = DescribeInstanceTypes { filters: filters(), max_results: Some(100), dry_run: Some(true) };
     ec2!(types, "DescribeInstanceTypes", list);
     let offerings = DescribeInstanceTypeOfferings {
-        location_type: some("availability-zone"),
+        location_type: Some("availability-zone".into()),
         filters: filters(),
         max_results: Some(1000),
     };
@@ -179,14 +173,14 @@ async fn instances_are_found_tagged_restarted_and_ended_as_botocore_does() {
     ec2!(CreateTags { resources: strings(&["i-1"]), tags: vec![tag] }, "CreateTags", call);
     let run = RunInstances {
         dry_run: Some(true),
-        image_id: some("ami-1"),
-        instance_type: some("m5.large"),
-        subnet_id: some("subnet-1"),
+        image_id: Some("ami-1".into()),
+        instance_type: Some("m5.large".into()),
+        subnet_id: Some("subnet-1".into()),
         min_count: 1,
         max_count: 1,
         launch_template: Some(LaunchTemplateChoice {
-            launch_template_name: some("template"),
-            version: some("$Latest"),
+            launch_template_name: Some("template".into()),
+            version: Some("$Latest".into()),
         }),
         tag_specifications: vec![tags("instance")],
     };
@@ -195,36 +189,36 @@ async fn instances_are_found_tagged_restarted_and_ended_as_botocore_does() {
 
 fn launch_template_data() -> LaunchTemplateData {
     LaunchTemplateData {
-        image_id: some("ami-1"),
-        user_data: some("dXNlcg=="),
+        image_id: Some("ami-1".into()),
+        user_data: Some("dXNlcg==".into()),
         iam_instance_profile: Some(InstanceProfileChoice { name: "profile".into() }),
         monitoring: Some(Monitoring { enabled: true }),
         metadata_options: Some(MetadataOptions {
-            http_endpoint: some("enabled"),
-            http_protocol_ipv6: some("disabled"),
+            http_endpoint: Some("enabled".into()),
+            http_protocol_ipv6: Some("disabled".into()),
             http_put_response_hop_limit: Some(1),
-            http_tokens: some("required"),
-            instance_metadata_tags: some("disabled"),
+            http_tokens: Some("required".into()),
+            instance_metadata_tags: Some("disabled".into()),
         }),
-        cpu_options: Some(CpuOptions { nested_virtualization: some("enabled") }),
+        cpu_options: Some(CpuOptions { nested_virtualization: Some("enabled".into()) }),
         enclave_options: Some(EnclaveOptions { enabled: true }),
         placement: Some(LaunchTemplatePlacement {
-            tenancy: some("dedicated"),
-            group_id: some("pg-1"),
+            tenancy: Some("dedicated".into()),
+            group_id: Some("pg-1".into()),
             partition_number: Some(2),
         }),
         block_device_mappings: vec![BlockDeviceMapping {
-            device_name: some("/dev/xvda"),
+            device_name: Some("/dev/xvda".into()),
             ebs: Some(EbsBlockDevice {
                 delete_on_termination: Some(true),
                 encrypted: Some(true),
                 iops: Some(3000),
-                kms_key_id: some("key"),
-                snapshot_id: some("snap-1"),
+                kms_key_id: Some("key".into()),
+                snapshot_id: Some("snap-1".into()),
                 throughput: Some(125),
                 volume_initialization_rate: Some(200),
                 volume_size: Some(20),
-                volume_type: some("gp3"),
+                volume_type: Some("gp3".into()),
             }),
         }],
         network_interfaces: vec![NetworkInterface {
@@ -236,7 +230,7 @@ fn launch_template_data() -> LaunchTemplateData {
             }),
             device_index: Some(0),
             groups: strings(&["sg-1", "sg-2"]),
-            interface_type: some("efa"),
+            interface_type: Some("efa".into()),
             ipv4_prefix_count: Some(1),
             ipv6_address_count: Some(1),
             ipv6_prefix_count: Some(1),
@@ -246,12 +240,12 @@ fn launch_template_data() -> LaunchTemplateData {
         security_group_ids: strings(&["sg-1"]),
         tag_specifications: vec![tags("network-interface")],
         capacity_reservation_specification: Some(CapacityReservationSpecification {
-            capacity_reservation_preference: some("capacity-reservations-only"),
+            capacity_reservation_preference: Some("capacity-reservations-only".into()),
             capacity_reservation_target: Some(CapacityReservationTarget {
-                capacity_reservation_id: some("cr-1"),
+                capacity_reservation_id: Some("cr-1".into()),
             }),
         }),
-        instance_market_options: Some(InstanceMarketOptions { market_type: some("capacity-block") }),
+        instance_market_options: Some(InstanceMarketOptions { market_type: Some("capacity-block".into()) }),
     }
 }
 
@@ -263,11 +257,13 @@ async fn launch_templates_are_written_and_read_as_botocore_does() {
         max_results: Some(200),
     };
     ec2!(describe, "DescribeLaunchTemplates", list);
-    let delete =
-        DeleteLaunchTemplate { launch_template_id: some("lt-1"), launch_template_name: some("template") };
+    let delete = DeleteLaunchTemplate {
+        launch_template_id: Some("lt-1".into()),
+        launch_template_name: Some("template".into()),
+    };
     ec2!(delete, "DeleteLaunchTemplate", call);
     let create = CreateLaunchTemplate {
-        client_token: some("token"),
+        client_token: Some("token".into()),
         dry_run: Some(true),
         launch_template_name: "template".into(),
         launch_template_data: launch_template_data(),
@@ -279,32 +275,32 @@ async fn launch_templates_are_written_and_read_as_botocore_does() {
 #[tokio::test(start_paused = true)]
 async fn fleets_are_asked_for_and_read_as_botocore_does() {
     let first = FleetOverride {
-        instance_type: some("m5.large"),
-        subnet_id: some("subnet-1"),
-        availability_zone: some("us-west-2a"),
-        image_id: some("ami-1"),
+        instance_type: Some("m5.large".into()),
+        subnet_id: Some("subnet-1".into()),
+        availability_zone: Some("us-west-2a".into()),
+        image_id: Some("ami-1".into()),
         priority: Some(0.5),
     };
-    let second = FleetOverride { instance_type: some("c5.large"), ..FleetOverride::default() };
+    let second = FleetOverride { instance_type: Some("c5.large".into()), ..FleetOverride::default() };
     let fleet = CreateFleet {
-        client_token: some("token"),
+        client_token: Some("token".into()),
         dry_run: Some(true),
-        fleet_type: some("instant"),
-        context: some("ctx"),
+        fleet_type: Some("instant".into()),
+        context: Some("ctx".into()),
         launch_template_configs: vec![FleetLaunchTemplateConfig {
             launch_template_specification: FleetLaunchTemplate {
                 launch_template_id: None,
-                launch_template_name: some("template"),
-                version: some("$Latest"),
+                launch_template_name: Some("template".into()),
+                version: Some("$Latest".into()),
             },
             overrides: vec![first, second],
         }],
         target_capacity_specification: TargetCapacitySpecification {
             total_target_capacity: 3,
-            default_target_capacity_type: some("spot"),
+            default_target_capacity_type: Some("spot".into()),
         },
-        spot_options: Some(SpotOptions { allocation_strategy: some("price-capacity-optimized") }),
-        on_demand_options: Some(OnDemandOptions { allocation_strategy: some("lowest-price") }),
+        spot_options: Some(SpotOptions { allocation_strategy: Some("price-capacity-optimized".into()) }),
+        on_demand_options: Some(OnDemandOptions { allocation_strategy: Some("lowest-price".into()) }),
         reserved_capacity_options: Some(ReservedCapacityOptions {
             reservation_types: strings(&["interruptible-capacity-reservation"]),
         }),
@@ -330,7 +326,7 @@ async fn profiles_roles_and_the_caller_are_asked_and_read_as_botocore_does() {
     assert_complete(&iam!(GetInstanceProfile { instance_profile_name: profile() }, "GetInstanceProfile"));
     let create = CreateInstanceProfile {
         instance_profile_name: profile(),
-        path: some("/karpenter/"),
+        path: Some("/karpenter/".into()),
         tags: tags.clone(),
     };
     assert_complete(&iam!(create, "CreateInstanceProfile"));
@@ -343,7 +339,7 @@ async fn profiles_roles_and_the_caller_are_asked_and_read_as_botocore_does() {
     assert_complete(&iam!(GetRole { role_name: role() }, "GetRole"));
 
     let (seen, client) = cloud();
-    let list = ListInstanceProfiles { path_prefix: some("/karpenter/"), max_items: Some(100) };
+    let list = ListInstanceProfiles { path_prefix: Some("/karpenter/".into()), max_items: Some(100) };
     assert_complete(&client.iam().list(&list).await.unwrap());
     assert_request(&seen, "ListInstanceProfiles");
 

@@ -1,4 +1,4 @@
-//! Which EC2NodeClasses the API server takes, and what it says to the others: a real server of ours, with our definition.
+//! Which objects of the kind EC2NodeClass the API server takes, and what it says to the others: a server of ours, with our definition.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
