@@ -66,11 +66,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     let up = Up {
         rundir: rundir.clone(),
         with: vec![Component::KubeControllerManager, Component::KubeScheduler, Component::Kwok],
-        fsync: false,
         api_flag: vec![
             format!("--audit-policy-file={}", path("audit.yaml")),
             format!("--audit-log-path={}", path("audit.log")),
         ],
+        ..Up::default()
     };
     let outcome = control_plane::up(workspace, &up).and_then(|kubeconfig| {
         let programs = control_plane::programs(workspace)?;

@@ -13,7 +13,7 @@ use karpenter_api::{LabelRules, NodePool};
 use karpenter_core::catalog::Catalog;
 use karpenter_lint::{Facts, Finding, Severity, lint_pool};
 use karpenter_provider::{CatalogError, InstanceTypes, NodeClassKind, Provider};
-use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches};
+use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, Request, View, Wakes, Watches};
 
 use crate::conditions::Conditions;
 use crate::events::{EventType, Events, shortened};
@@ -33,6 +33,15 @@ struct Judged {
     generation: Option<i64>,
     has_class: bool,
     findings: Vec<Finding>,
+}
+
+/// The question what a pool may buy.
+pub(crate) struct Purchasable(Arc<NodePool>);
+
+impl Request for Purchasable {
+    fn action(&self) -> Option<String> {
+        None
+    }
 }
 
 /// The controller that lints pools.
@@ -110,7 +119,7 @@ fn message(findings: &[Finding]) -> String {
 }
 
 impl Controller for Lint {
-    type Request = Arc<NodePool>;
+    type Request = Purchasable;
     type Reply = Result<InstanceTypes, CatalogError>;
 
     fn name(&self) -> &'static str {
@@ -130,13 +139,13 @@ impl Controller for Lint {
         }
     }
 
-    fn reconcile(&mut self, key: &Key, view: &View<'_>) -> Outcome<Arc<NodePool>> {
+    fn reconcile(&mut self, key: &Key, view: &View<'_>) -> Outcome<Purchasable> {
         let Some(pool) = view.caches.of::<NodePool>().get(key) else { return Outcome::done() };
         if pool.metadata.deletion_timestamp.is_some() || !self.is_ours(pool) {
             return Outcome::done();
         }
         let Some(judged) = self.fresh(key, pool, view.now) else {
-            return Outcome::done().then(Effect::Request(Arc::clone(pool)));
+            return Outcome::done().then(Effect::Request(Purchasable(Arc::clone(pool))));
         };
         let (at, findings) = (judged.at, judged.findings.clone());
         let update = difference(&**pool, &noted(pool, &findings, view.now));
@@ -162,6 +171,6 @@ impl Controller for Lint {
 /// Asks `provider` what a pool may buy.
 pub(crate) fn handler(
     provider: Arc<dyn Provider>,
-) -> impl Fn(Arc<NodePool>) -> BoxFuture<'static, Result<InstanceTypes, CatalogError>> + Send + 'static {
-    move |pool| provider.instance_types(pool)
+) -> impl Fn(Purchasable) -> BoxFuture<'static, Result<InstanceTypes, CatalogError>> + Send + 'static {
+    move |Purchasable(pool)| provider.instance_types(pool)
 }

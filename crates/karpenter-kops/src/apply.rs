@@ -24,7 +24,7 @@ pub const ANNOTATION: &str = "kops.karpenter.sh/cluster";
 /// What a cluster holds that matters here.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
-    /// All EC2NodeClasses and NodePools.
+    /// All `EC2NodeClass`es and NodePools.
     pub objects: Vec<Value>,
     /// Names of nodes by the NodePool they belong to.
     pub nodes: BTreeMap<String, Vec<String>>,

@@ -250,7 +250,7 @@ fn matches_filter(filter: &str, name: &str) -> bool {
             }
             Some(Part::One) => (part, position) = (part + 1, position + 1),
             Some(Part::Text(wanted)) if *wanted == name[position] => {
-                (part, position) = (part + 1, position + 1)
+                (part, position) = (part + 1, position + 1);
             }
             _ => {
                 let Some((after, taken)) = retry else { return false };

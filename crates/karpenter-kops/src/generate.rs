@@ -1,4 +1,4 @@
-//! From InstanceGroups to EC2NodeClasses and NodePools.
+//! From InstanceGroups to `EC2NodeClass`es and NodePools.
 
 use std::collections::BTreeMap;
 

@@ -161,7 +161,7 @@ impl Inventory {
             let documents =
                 read_documents(text).map_err(|error| ReadError::Yaml { origin: origin.to_owned(), error })?;
             for document in documents {
-                match (read_object(origin, document)?, &cluster) {
+                match (read_object(origin, &document)?, &cluster) {
                     (Object::Cluster(second), Some(first)) => {
                         return Err(ReadError::TwoClusters(first.name.clone(), second.name));
                     }
@@ -222,7 +222,7 @@ impl InstanceGroup {
     }
 }
 
-fn read_object(origin: &str, document: Value) -> Result<Object, ReadError> {
+fn read_object(origin: &str, document: &Value) -> Result<Object, ReadError> {
     let text = |field: &str| document[field].as_str().unwrap_or_default().to_owned();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
     let version = match api_version.as_str() {
@@ -235,7 +235,7 @@ fn read_object(origin: &str, document: Value) -> Result<Object, ReadError> {
         (Some(_), "SSHCredential" | "Keyset") => return Ok(Object::Other),
         _ => return Err(ReadError::Foreign { origin: origin.to_owned(), kind, version: api_version }),
     };
-    let metadata: Metadata = part(&document, "metadata").map_err(|error| ReadError::Field {
+    let metadata: Metadata = part(document, "metadata").map_err(|error| ReadError::Field {
         origin: origin.to_owned(),
         kind: kind.clone(),
         name: String::new(),
@@ -245,11 +245,11 @@ fn read_object(origin: &str, document: Value) -> Result<Object, ReadError> {
     let failed =
         |error| ReadError::Field { origin: origin.to_owned(), kind: kind.clone(), name: name.clone(), error };
     if kind == "Cluster" {
-        let spec = part(&document, "spec").map_err(failed)?;
+        let spec = part(document, "spec").map_err(failed)?;
         let cluster = cluster(name.clone(), spec, version).map_err(failed)?;
         Ok(Object::Cluster(Box::new(cluster)))
     } else {
-        let spec = part(&document, "spec").map_err(failed)?;
+        let spec = part(document, "spec").map_err(failed)?;
         Ok(Object::Group(Box::new(group(name, spec, version))))
     }
 }

@@ -13,7 +13,7 @@ const ROOT_VOLUME_GIB: i32 = 128;
 const PROFILE_NAME_MAX: usize = 64;
 const HASH_LENGTH: usize = 6;
 
-/// Tags that Karpenter or EKS own; EC2NodeClasses must not set them.
+/// Tags that Karpenter or EKS own; `EC2NodeClass`es must not set them.
 const RESERVED_TAGS: [&str; 5] = [
     "",
     "eks:eks-cluster-name",

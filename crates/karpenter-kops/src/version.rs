@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// The first version that runs Karpenter as it is today.
 pub const FIRST_WITH_KARPENTER: KopsVersion = KopsVersion { major: 1, minor: 34 };
-/// The first version that delivers EC2NodeClasses and NodePools itself.
+/// The first version that delivers `EC2NodeClass`es and NodePools itself.
 pub const FIRST_WITH_OBJECTS: KopsVersion = KopsVersion { major: 1, minor: 36 };
 
 /// A version of kOps, as far as it matters.

@@ -266,8 +266,8 @@ fn integer(text: &str) -> Option<Number> {
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
     let prefixes = [("0x", 16), ("0X", 16), ("0b", 2), ("0B", 2), ("0o", 8), ("0O", 8)];
-    let prefixed = prefixes.iter().find_map(|(prefix, base)| Some((magnitude.strip_prefix(prefix)?, *base)));
-    let (digits, base) = match prefixed {
+    let by_prefix = prefixes.iter().find_map(|(prefix, base)| Some((magnitude.strip_prefix(prefix)?, *base)));
+    let (digits, base) = match by_prefix {
         Some(found) => found,
         None if magnitude.len() > 1 && magnitude.starts_with('0') => (&magnitude[1..], 8),
         None => (magnitude, 10),
@@ -295,12 +295,14 @@ fn float(text: &str) -> Option<Number> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use serde_json::json;
 
     use super::*;
 
     fn check(text: &str, expected: &Value) {
-        assert_eq!(read_documents(text).unwrap(), [expected.clone()], "{text}");
+        assert_eq!(read_documents(text).unwrap(), std::slice::from_ref(expected), "{text}");
     }
 
     #[test]
@@ -335,7 +337,7 @@ mod tests {
         let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..9 {
             let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
-            text.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
+            writeln!(text, "a{level}: &a{level} [{aliases}]").unwrap();
         }
         assert!(matches!(read_documents(&text), Err(YamlError::TooLarge)));
     }

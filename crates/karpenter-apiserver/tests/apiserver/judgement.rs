@@ -22,8 +22,8 @@ async fn refusal(world: &World, path: &str, object: &Value) -> Vec<String> {
 }
 
 /// Changes an object and returns the refusal, if it is one.
-async fn change(world: &World, path: &str, patch: &Value) -> Vec<String> {
-    let (code, status) = world.raw("PATCH", path, MERGE, patch).await;
+async fn change(world: &World, path: &str, to: &Value) -> Vec<String> {
+    let (code, status) = world.raw("PATCH", path, MERGE, to).await;
     assert!(code == 200 || code == 422, "{status}");
     said(&status)
 }
@@ -70,8 +70,8 @@ async fn a_pod_that_is_held_may_only_be_narrowed() {
         "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchExpressions";
     let expressions = narrower.pointer_mut(term).and_then(Value::as_array_mut).unwrap();
     expressions.push(json!({"key": "size", "operator": "Exists"}));
-    let patch = json!({"spec": {"nodeSelector": {"arch": "arm64"}, "affinity": narrower}});
-    assert!(change(&world, &path, &patch).await.is_empty());
+    let narrowed = json!({"spec": {"nodeSelector": {"arch": "arm64"}, "affinity": narrower}});
+    assert!(change(&world, &path, &narrowed).await.is_empty());
 }
 
 #[tokio::test]
@@ -224,8 +224,8 @@ async fn the_families_of_a_headless_service_may_change() {
     let object = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
         "spec": {"clusterIP": "None", "selector": {"app": "web"}, "ports": [{"port": 80}]}});
     assert!(refusal(&world, path, &object).await.is_empty());
-    let patch = json!({"spec": {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}});
-    let wrong = change(&world, &format!("{path}/web"), &patch).await;
+    let both = json!({"spec": {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}});
+    let wrong = change(&world, &format!("{path}/web"), &both).await;
     assert!(!wrong.iter().any(|cause| cause.contains("may not change once set")), "{wrong:?}");
 }
 

@@ -10,7 +10,7 @@ use super::pod::{DisruptionBudget, Pod, PodSpec};
 use super::volume::{PersistentVolume, StorageClass, VolumeClaim};
 
 /// A DaemonSet: the pod it puts on every node that matches.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DaemonSet {
     /// `namespace/name`.
     pub name: Arc<str>,
