@@ -28,7 +28,7 @@ use crate::metrics::Metrics;
 use crate::nodeclaim::{FINALIZER, Stopping, condition, conditions, is_managed, is_ready};
 use crate::observed::ObservedPod;
 use crate::patches::difference;
-use crate::state::{Shared, node_provider_id};
+use crate::state::{Shared, node_provider_id, provider_id};
 
 /// How often a node that waits for something is looked at again.
 const POLL: Duration = Duration::from_secs(1);
@@ -279,8 +279,9 @@ impl Controller for Termination {
         } else if let Some(delta) = change.of::<VolumeAttachment>() {
             wake_if_leaving(&delta.latest().spec.node_name);
         } else if let Some(delta) = change.of::<NodeClaim>() {
-            let node = delta.latest().status.as_ref().and_then(|status| status.node_name.as_deref());
-            node.into_iter().for_each(wake_if_leaving);
+            // A claim that goes while its node joins may never come to name the node.
+            let nodes = provider_id(delta.latest()).map(|id| self.state.lock().nodes_of(id));
+            nodes.iter().flatten().for_each(|name| wake_if_leaving(name));
         }
     }
 

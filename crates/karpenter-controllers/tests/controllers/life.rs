@@ -235,3 +235,20 @@ async fn a_node_smaller_than_its_machine_is_reported() {
     pass(11 * 60).await;
     assert_eq!(condition(&world.list_claims().await[0], "ConsistentStateFound"), "False");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_goes_whose_claim_was_deleted_before_it_came_to_name_the_node() {
+    let world = World::new().await;
+    let _running = world.start();
+    world.create_pending_pod("a", "500m").await;
+    pass(40).await;
+    world.make_new_nodes_ready().await;
+    let claim = world.list_claims().await[0].metadata.name.clone().unwrap();
+    let nameless = Patch::Merge(json!({"status": {"nodeName": null}}));
+    world.claims().patch_status(&claim, &PatchParams::default(), &nameless).await.unwrap();
+    world.pods().delete("a", &DeleteParams::default().grace_period(0)).await.unwrap();
+    world.claims().delete(&claim, &DeleteParams::default()).await.unwrap();
+    pass(60).await;
+    assert!(world.list_nodes().await.is_empty());
+    assert!(world.list_claims().await.is_empty());
+}
