@@ -197,6 +197,8 @@ impl Disruption {
                     command.rollouts().iter().for_each(|pool| self.rollouts.end(pool, false, view.now));
                     tracing::info!("{} is given up: {why}", command.text());
                     self.metrics.command_failed(&command.labels());
+                    // Its nodes are open to pods for a while before anything else is done about them.
+                    self.looked = Some((self.state.lock().version(), view.now));
                 }
             }
         }
@@ -493,9 +495,11 @@ impl Controller for Disruption {
             return self.consider(reply, view);
         }
         let mut writes = self.clean_up(view);
+        let under_way = self.commands.len();
         writes.extend(self.advance(view));
         writes.extend(self.rollouts.notes(view));
-        if !writes.is_empty() {
+        // What is left of a command that has ended is cleaned up at once.
+        if !writes.is_empty() || self.commands.len() < under_way {
             return Outcome::after(Duration::ZERO).then_all(writes);
         }
         let again = if self.commands.is_empty() { POLL } else { WATCH_COMMAND };

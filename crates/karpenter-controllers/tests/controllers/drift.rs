@@ -4,7 +4,7 @@ use karpenter_api::hash::NODEPOOL_HASH_VERSION;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::disruption::{any_number, node_with_pod, remove_pod};
+use crate::disruption::{any_number, is_fenced, node_with_pod, remove_pod};
 use crate::static_capacity::live;
 use crate::world::{World, condition, pass, reason};
 
@@ -174,4 +174,23 @@ async fn a_replacement_is_there_for_a_moment_before_the_node_goes_that_it_replac
         |claim: &serde_json::Value| is_old(claim) && !claim["metadata"]["deletionTimestamp"].is_null();
     let went = claims.iter().find(|seen| going(&seen.object)).unwrap().at;
     assert!(went.duration_since(came).as_secs() >= 2, "{came} {went}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_open_to_pods_for_a_while_after_its_replacement_was_given_up() {
+    let world = World::new().await;
+    world.set_disruption("general", any_number("Never")).await;
+    let _running = world.start();
+    let node = node_with_pod(&world, "a", "500m").await;
+    let relabelled = json!({"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}});
+    world.change_pool("general", relabelled).await;
+    // Nobody makes the replacement ready.
+    pass(5 * 60).await;
+    assert!(is_fenced(&world, &node).await);
+    let mut open = 0;
+    for _ in 0..6 * 60 {
+        pass(1).await;
+        open += u32::from(!is_fenced(&world, &node).await);
+    }
+    assert!(open >= 5, "it was open for {open} seconds");
 }
