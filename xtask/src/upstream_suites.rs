@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::control_plane;
+use crate::end_to_end::Plane;
 use crate::parts::{Cases, Outcome};
 use crate::workspace::Workspace;
 
@@ -37,6 +38,9 @@ pub(crate) struct Wish {
     /// How many shards run at once
     #[arg(long, default_value_t = 4)]
     at_once: usize,
+    /// The cluster to run on
+    #[arg(long, default_value = "real")]
+    on: Plane,
     /// Run only specs that match this regular expression
     #[arg(long)]
     focus: Option<String>,
@@ -52,7 +56,7 @@ pub(crate) fn run(workspace: &Workspace, wish: &Wish) -> Result<bool> {
     };
     let suites = Suites::ensure(workspace)?;
     let arrangement = Arrangement::prepare(workspace, suites, programs)?;
-    let rundir = workspace.root().join(&wish.rundir);
+    let rundir = workspace.root().join(&wish.rundir).join(format!("{:?}", wish.on).to_lowercase());
     let mut chosen = VecDeque::new();
     for name in &wish.shard {
         let known = SHARDS.iter().chain(&QUICK).find(|shard| shard.name == name);
@@ -67,10 +71,10 @@ pub(crate) fn run(workspace: &Workspace, wish: &Wish) -> Result<bool> {
             SHARDS.len()
         );
     }
-    let focus = wish.focus.as_deref();
-    let specs = play(&arrangement, chosen, &rundir, (wish.at_once, focus), |specs| {
+    let how = (wish.on, wish.focus.as_deref());
+    let specs = play(&arrangement, chosen, &rundir, (wish.at_once, how), |specs| {
         let mut report = Report::read(workspace)?;
-        report.note(specs);
+        report.note(specs, wish.on);
         report.write(workspace)
     })?;
     let report = Report::read(workspace)?;
@@ -90,8 +94,13 @@ pub(crate) fn quick(workspace: &Workspace) -> Result<Outcome> {
     };
     let arrangement = Arrangement::prepare(workspace, Suites::ensure(workspace)?, programs)?;
     let rundir = std::env::temp_dir().join(format!("karpenter-e2e-upstream-{}", std::process::id()));
-    let specs =
-        play(&arrangement, QUICK.iter().copied().collect(), &rundir, (QUICK.len(), None), |_| Ok(()))?;
+    let specs = play(
+        &arrangement,
+        QUICK.iter().copied().collect(),
+        &rundir,
+        (QUICK.len(), (Plane::Real, None)),
+        |_| Ok(()),
+    )?;
     let failed: Vec<&Spec> = specs.iter().filter(|spec| spec.result != "passed").collect();
     for spec in &failed {
         println!("FAILED {} {}: {}", spec.suite, spec.name, spec.message);
@@ -118,7 +127,7 @@ fn play(
     arrangement: &Arrangement,
     shards: VecDeque<Shard>,
     rundir: &Path,
-    (at_once, focus): (usize, Option<&str>),
+    (at_once, how): (usize, (Plane, Option<&str>)),
     note: impl Fn(&[Spec]) -> Result<()> + Sync,
 ) -> Result<Vec<Spec>> {
     let waiting = Mutex::new(shards);
@@ -126,7 +135,7 @@ fn play(
     let work = || {
         while let Some(shard) = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front() {
             let begun = Instant::now();
-            let played = arrangement.play(&shard, &rundir.join(shard.name), focus);
+            let played = arrangement.play(&shard, &rundir.join(shard.name), how);
             let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
             match played.and_then(|specs| note(&specs).map(|()| specs)) {
                 Ok(specs) => {

@@ -9,8 +9,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 /// Servers in the order in which they stop: each before what it talks to.
-const STOP_ORDER: [&str; 6] =
-    ["host-kubelet", "kwok", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"];
+const STOP_ORDER: [&str; 7] = [
+    "host-kubelet",
+    "kwok",
+    "kube-scheduler",
+    "kube-controller-manager",
+    "kube-apiserver",
+    "etcd",
+    "karpenter",
+];
 
 /// How long a server may take to stop before it is killed.
 const STOP_WAIT: Duration = Duration::from_secs(10);

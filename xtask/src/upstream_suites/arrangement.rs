@@ -12,6 +12,7 @@ use super::build::{RECIPE, Suites};
 use super::report::{self, Spec};
 use super::shards::Shard;
 use crate::control_plane::{self, Component, Up};
+use crate::end_to_end::Plane;
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -55,12 +56,17 @@ impl<'a> Arrangement<'a> {
     }
 
     /// Runs a shard on a cluster of its own, which is gone afterwards; logs stay.
-    pub(super) fn play(&self, shard: &Shard, rundir: &Path, focus: Option<&str>) -> Result<Vec<Spec>> {
+    pub(super) fn play(
+        &self,
+        shard: &Shard,
+        rundir: &Path,
+        (on, focus): (Plane, Option<&str>),
+    ) -> Result<Vec<Spec>> {
         if rundir.exists() {
             fs::remove_dir_all(rundir).with_context(|| format!("emptying {}", rundir.display()))?;
         }
         fs::create_dir_all(rundir).with_context(|| format!("creating {}", rundir.display()))?;
-        let played = self.set_up(rundir).and_then(|kubeconfig| {
+        let played = self.set_up(rundir, on).and_then(|kubeconfig| {
             self.run_suite(shard, rundir, &kubeconfig, focus)?;
             report::read(shard.suite, rundir)
         });
@@ -68,23 +74,37 @@ impl<'a> Arrangement<'a> {
         played
     }
 
-    fn set_up(&self, rundir: &Path) -> Result<PathBuf> {
-        let kubeconfig = control_plane::up(
-            self.workspace,
-            &Up {
-                rundir: rundir.to_owned(),
-                with: vec![Component::KubeControllerManager, Component::KubeScheduler, Component::Kwok],
-                scheduler_configuration: SCHEDULER_PROFILES.to_owned(),
-                kwok: Some(self.suites.kwok_configuration()),
-                ..Up::default()
-            },
-        )?;
+    fn set_up(&self, rundir: &Path, on: Plane) -> Result<PathBuf> {
+        let kubeconfig = match on {
+            Plane::Real => self.start_real(rundir)?,
+            Plane::Embedded => self.start_embedded(rundir)?,
+        };
         let definitions = rundir.join("crds.yaml");
         let printed = process::output(Command::new(&self.karpenter).args(["crds", "--provider", "kwok"]))?;
         fs::write(&definitions, printed).context("writing the definitions")?;
         self.kubectl(&kubeconfig, &["apply", "--filename", &definitions.to_string_lossy()])?;
         self.kubectl(&kubeconfig, &["wait", "--for=condition=established", "crd", "--all", "--timeout=60s"])?;
         self.start_controller(rundir, &kubeconfig)?;
+        Ok(kubeconfig)
+    }
+
+    fn start_real(&self, rundir: &Path) -> Result<PathBuf> {
+        let wish = Up {
+            rundir: rundir.to_owned(),
+            with: vec![Component::KubeControllerManager, Component::KubeScheduler, Component::Kwok],
+            scheduler_configuration: SCHEDULER_PROFILES.to_owned(),
+            kwok: Some(self.suites.kwok_configuration()),
+            ..Up::default()
+        };
+        control_plane::up(self.workspace, &wish)
+    }
+
+    fn start_embedded(&self, rundir: &Path) -> Result<PathBuf> {
+        let kubeconfig = rundir.join("admin.conf");
+        let mut cluster = Command::new(&self.karpenter);
+        cluster.args(["local", "--without-karpenter", "--quiet", "--port", "0", "--kubeconfig"]);
+        control_plane::start_beside(rundir, cluster.arg(&kubeconfig))?;
+        self.wait(&kubeconfig, &["get", "namespace/kube-system"])?;
         Ok(kubeconfig)
     }
 

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::end_to_end::Plane;
 use crate::workspace::Workspace;
 
 /// The table that is committed: suite, spec, what came of it with upstream's controller and in how many seconds, and the same for
-/// ours.
+/// ours, on a real control plane and on the embedded cluster.
 pub(super) const REPORT: &str = "tests/e2e-upstream/report.tsv";
-const HEADER: &str = "suite\tspec\tupstream\tseconds\tours\tseconds";
+const HEADER: &str = "suite\tspec\tupstream\tseconds\tours\tseconds\tours, embedded\tseconds";
+const COLUMNS: usize = 8;
 
 /// What came of one spec.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +71,7 @@ fn specs(suite: &str, report: &Value) -> Vec<Spec> {
 
 /// The table.
 pub(super) struct Report {
-    rows: Vec<[String; 6]>,
+    rows: Vec<[String; COLUMNS]>,
 }
 
 impl Report {
@@ -80,9 +82,12 @@ impl Report {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let row = |line: &str| -> Result<[String; 6]> {
+        let row = |line: &str| -> Result<[String; COLUMNS]> {
             let columns: Vec<String> = line.split('\t').map(str::to_owned).collect();
-            columns.try_into().ok().with_context(|| format!("{REPORT}: six columns are expected: {line}"))
+            columns
+                .try_into()
+                .ok()
+                .with_context(|| format!("{REPORT}: {COLUMNS} columns are expected: {line}"))
         };
         Ok(Self { rows: text.lines().skip(1).map(row).collect::<Result<_>>()? })
     }
@@ -97,12 +102,16 @@ impl Report {
     }
 
     /// Takes note of what came of specs with our controller.
-    pub(super) fn note(&mut self, specs: &[Spec]) {
+    pub(super) fn note(&mut self, specs: &[Spec], on: Plane) {
+        let column = match on {
+            Plane::Real => 4,
+            Plane::Embedded => 6,
+        };
         for spec in specs {
-            let same = |row: &&mut [String; 6]| row[0] == spec.suite && row[1] == spec.name;
+            let same = |row: &&mut [String; COLUMNS]| row[0] == spec.suite && row[1] == spec.name;
             if let Some(row) = self.rows.iter_mut().find(same) {
-                row[4].clone_from(&spec.result);
-                row[5] = format!("{:.1}", spec.seconds);
+                row[column].clone_from(&spec.result);
+                row[column + 1] = format!("{:.1}", spec.seconds);
             }
         }
     }
@@ -120,9 +129,10 @@ impl fmt::Display for Report {
         let all = self.rows.len();
         write!(
             formatter,
-            "of {all} specs {} pass with upstream's controller, {} with ours",
+            "of {all} specs {} pass with upstream's controller, {} with ours, {} with ours on the embedded cluster",
             count(2),
-            count(4)
+            count(4),
+            count(6)
         )
     }
 }
@@ -158,14 +168,17 @@ mod tests {
 
     #[test]
     fn what_passes_with_upstreams_controller_must_pass_with_ours() {
-        let text = format!("{HEADER}\nregression\ta\tpassed\t1.0\t\t\nregression\tb\ttimedout\t2.0\t\t\n");
+        let text =
+            format!("{HEADER}\nregression\ta\tpassed\t1.0\t\t\t\t\nregression\tb\ttimedout\t2.0\t\t\t\t\n");
         let mut report = Report::parse(&text).expect("the table is sound");
         assert!(report.is_worse(&spec("a", "failed")));
         assert!(!report.is_worse(&spec("a", "passed")));
         assert!(!report.is_worse(&spec("b", "failed")), "upstream's does not pass either");
         assert!(report.is_worse(&spec("BeforeSuite", "failed")));
-        report.note(&[spec("a", "passed")]);
-        assert_eq!(report.rows[0][4..], ["passed", "1.2"]);
-        assert_eq!(report.to_string(), "of 2 specs 1 pass with upstream's controller, 1 with ours");
+        report.note(&[spec("a", "passed")], Plane::Real);
+        assert_eq!(report.rows[0][4..], ["passed", "1.2", "", ""]);
+        assert!(
+            report.to_string().starts_with("of 2 specs 1 pass with upstream's controller, 1 with ours, 0 ")
+        );
     }
 }
