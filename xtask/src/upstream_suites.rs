@@ -132,8 +132,10 @@ fn play(
 ) -> Result<Vec<Spec>> {
     let waiting = Mutex::new(shards);
     let results: Mutex<(Vec<Spec>, Vec<anyhow::Error>)> = Mutex::default();
+    // A function of its own, so that the lock is held for no longer than it takes.
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     let work = || {
-        while let Some(shard) = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front() {
+        while let Some(shard) = next() {
             let begun = Instant::now();
             let played = arrangement.play(&shard, &rundir.join(shard.name), how);
             let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
