@@ -3,7 +3,6 @@
 mod cluster;
 mod deletion_cost;
 mod disruption;
-mod never_panics;
 mod overlays;
 mod provisioning;
 mod quiescence;

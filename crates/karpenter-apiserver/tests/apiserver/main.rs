@@ -16,6 +16,5 @@ mod patches;
 mod raw;
 mod restart;
 mod subresources;
-mod totality;
 mod watches;
 mod world;
