@@ -39,7 +39,7 @@ pub(crate) struct Wish {
     /// Instead of the scenarios, shadow a cluster run by upstream's controller, take it over and hand it back
     #[arg(long)]
     pub(crate) take_over: bool,
-    /// Instead of the scenarios, measure the controller, built for release, on NODESxPODS; 0xPODS is a backlog
+    /// Instead of the scenarios, measure the controller, built for release, on so many nodes and pods (`1000x20000`); `0x20000` is a backlog
     #[arg(long)]
     pub(crate) size: Vec<String>,
 }

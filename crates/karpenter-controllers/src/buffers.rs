@@ -40,11 +40,14 @@ pub(crate) struct Buffers {
     handle: Handle,
 }
 
+/// A PodTemplate that a buffer names, and its generation.
+type Template<'a> = (&'a LocalObjectRef, Option<i64>);
+
 /// What a buffer refers to.
 struct Found<'a> {
     source: ChunkSource<'a>,
     /// The PodTemplate and its generation, when the buffer names one.
-    template: Option<(&'a LocalObjectRef, Option<i64>)>,
+    template: Option<Template<'a>>,
 }
 
 /// Why a buffer cannot be provided for: the reason of the condition, and a sentence.
@@ -69,7 +72,7 @@ impl Buffers {
     fn updated(
         &self,
         buffer: &CapacityBuffer,
-        found: Result<(Option<(&LocalObjectRef, Option<i64>)>, usize), &Trouble>,
+        found: Result<(Option<Template<'_>>, usize), &Trouble>,
         view: &View<'_>,
     ) -> CapacityBuffer {
         let mut new = buffer.clone();

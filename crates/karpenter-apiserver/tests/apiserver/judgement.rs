@@ -70,8 +70,8 @@ async fn a_pod_that_is_held_may_only_be_narrowed() {
         "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchExpressions";
     let expressions = narrower.pointer_mut(term).and_then(Value::as_array_mut).unwrap();
     expressions.push(json!({"key": "size", "operator": "Exists"}));
-    let narrowed = json!({"spec": {"nodeSelector": {"arch": "arm64"}, "affinity": narrower}});
-    assert!(change(&world, &path, &narrowed).await.is_empty());
+    let fewer = json!({"spec": {"nodeSelector": {"arch": "arm64"}, "affinity": narrower}});
+    assert!(change(&world, &path, &fewer).await.is_empty());
 }
 
 #[tokio::test]
