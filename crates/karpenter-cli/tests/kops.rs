@@ -18,13 +18,14 @@ fn generate(arguments: &[&str], input: &str) -> Output {
 
 /// A state store with the example's cluster and this many copies of its group.
 fn store(groups: usize) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder can be made");
     let cluster = folder.path().join("demo.example.com");
-    let text = fs::read_to_string(example("cluster.yaml")).unwrap();
+    let text = fs::read_to_string(example("cluster.yaml")).expect("the example can be read");
     let documents: Vec<&str> = text.split("---\n").collect();
     let write = |path: PathBuf, text: &str| {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        let parent = path.parent().expect("every file of a store stands in a folder");
+        fs::create_dir_all(parent).expect("folders can be made");
+        fs::write(path, text).expect("files can be written");
     };
     write(cluster.join("config"), documents[0]);
     write(cluster.join("instancegroup/control-plane"), documents[1]);

@@ -14,7 +14,7 @@ const REMEMBERED: usize = 1000;
 
 /// Keeps account of what was not done. Clones are one account.
 #[derive(Clone)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     book: Arc<Mutex<Book>>,
     comparisons: Comparisons,
 }
@@ -23,11 +23,11 @@ struct Book {
     since: Timestamp,
     /// How often each sort of effect came up for the first time, by controller.
     counts: BTreeMap<(&'static str, String), u64>,
-    effects: BTreeMap<(&'static str, String), Times>,
+    effects: BTreeMap<(&'static str, String), Sightings>,
 }
 
 #[derive(Clone, Copy)]
-struct Times {
+struct Sightings {
     first: Timestamp,
     last: Timestamp,
     times: u64,
@@ -44,19 +44,19 @@ struct Summary {
     /// What that would save per hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     saving: Option<f64>,
-    counts: Vec<Count>,
-    effects: Vec<Effect>,
+    counts: Vec<Tally>,
+    effects: Vec<Shown>,
 }
 
 #[derive(Serialize)]
-struct Count {
+struct Tally {
     controller: &'static str,
     effect: String,
     count: u64,
 }
 
 #[derive(Serialize)]
-struct Effect {
+struct Shown {
     controller: &'static str,
     effect: String,
     first: Timestamp,
@@ -79,14 +79,14 @@ impl Ledger {
         let book = self.book();
         let counts = book.counts.iter().map(|((controller, effect), count)| {
             let (controller, effect, count) = (*controller, effect.clone(), *count);
-            Count { controller, effect, count }
+            Tally { controller, effect, count }
         });
         let effects = book.effects.iter().map(|((controller, effect), times)| {
-            let Times { first, last, times } = *times;
+            let Sightings { first, last, times } = *times;
             let (controller, effect) = (*controller, effect.clone());
-            Effect { controller, effect, first, last, times }
+            Shown { controller, effect, first, last, times }
         });
-        let mut effects: Vec<Effect> = effects.collect();
+        let mut effects: Vec<Shown> = effects.collect();
         effects.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.effect.cmp(&b.effect)));
         let comparison = self.comparisons.latest();
         let saving = comparison.as_ref().map(|found| found.price - found.planned_price);
@@ -127,7 +127,7 @@ impl Witness for Ledger {
         let mut book = self.book();
         let text = effect.to_string();
         if let Some(times) = book.effects.get_mut(&(controller, text.clone())) {
-            *times = Times { last: now, times: times.times + 1, ..*times };
+            *times = Sightings { last: now, times: times.times + 1, ..*times };
             return;
         }
         *book.counts.entry((controller, effect.sort())).or_default() += 1;
@@ -139,7 +139,7 @@ impl Witness for Ledger {
         if let Withheld::Write(write) = effect {
             tracing::debug!(controller, body = %write.body(), "would {effect}");
         }
-        book.effects.insert((controller, text), Times { first: now, last: now, times: 1 });
+        book.effects.insert((controller, text), Sightings { first: now, last: now, times: 1 });
         if book.effects.len() > REMEMBERED {
             let oldest = book.effects.iter().min_by_key(|(_, times)| times.last).map(|(key, _)| key.clone());
             if let Some(key) = oldest {

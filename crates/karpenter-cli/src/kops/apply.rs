@@ -1,5 +1,6 @@
 //! `karpenter kops apply`: the objects of the groups into the cluster, and out of it when their groups are gone.
 
+use std::fmt::Write as _;
 use std::io::{self, BufRead as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -90,9 +91,9 @@ async fn show(cluster: &LiveCluster, plan: &ApplyPlan, live: &Live) -> anyhow::R
         let verb = if before.is_some() { "changed" } else { "created" };
         let difference = line_diff(&before.map(readable).unwrap_or_default(), &readable(&after));
         if difference.is_empty() {
-            text.push_str(&format!("{} unchanged\n", address(kind, name)));
+            writeln!(text, "{} unchanged", address(kind, name))?;
         } else {
-            text.push_str(&format!("{} would be {verb}:\n{difference}", address(kind, name)));
+            write!(text, "{} would be {verb}:\n{difference}", address(kind, name))?;
         }
     }
     text.push_str(&losses(&plan.prune));

@@ -36,7 +36,7 @@ pub(crate) struct InputArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct StoreArguments {
-    /// The state store: file:///path or s3://bucket/path
+    /// The state store: `file:///path` or `s3://bucket/path`
     #[arg(long, value_name = "URL", env = "KOPS_STATE_STORE")]
     pub(super) state: Option<String>,
     /// The cluster's name
