@@ -76,8 +76,9 @@ fn nested(path: &[&str], value: &Value) -> Value {
 }
 
 impl Node {
+    /// Whether nothing is written there. The parser says `~` for it.
     fn is_empty(&self) -> bool {
-        matches!(&self.content, Content::Scalar { text, plain: true } if text.is_empty())
+        matches!(&self.content, Content::Scalar { plain: true, .. }) && self.bytes.is_empty()
     }
 }
 
@@ -88,12 +89,13 @@ fn replace(text: &str, key: &Node, old: &Node, new: &Value) -> Option<String> {
     }
     if old.is_empty() {
         let colon = key.bytes.end + text[key.bytes.end..].find(':')? + 1;
-        let written = match new {
-            Value::Object(map) if !map.is_empty() => indented(new, key.column + 2, newline(text)),
-            _ => to_yaml(new).trim_end().to_owned(),
-        };
-        let separator = if new.is_object() { newline(text) } else { " " };
-        return Some([&text[..colon], separator, written.trim_end(), &text[colon..]].concat());
+        if new.is_object() {
+            // Below the key's line, with whatever comment stands there.
+            let end = text[colon..].find(['\r', '\n']).map_or(text.len(), |rest| colon + rest);
+            let lines = indented(new, key.column + 2, newline(text));
+            return Some([&text[..end], newline(text), lines.trim_end(), &text[end..]].concat());
+        }
+        return Some([&text[..colon], " ", to_yaml(new).trim_end(), &text[colon..]].concat());
     }
     let is_scalar = |value: &Value| !value.is_object() && !value.is_array();
     let one_line = !text[old.bytes.clone()].contains('\n');
@@ -212,9 +214,9 @@ mod tests {
         check("a: {b: 1}\n", &["a", "c"], &json!("s"), "a: {b: 1, \"c\":\"s\"}\n");
         check(
             "a:  # nothing yet\nb: 1\n",
-            &["a", "x", "y"],
+            &["a", "x", "z"],
             &json!(1),
-            "a:\n  x:\n    y: 1  # nothing yet\nb: 1\n",
+            "a:  # nothing yet\n  x:\n    z: 1\nb: 1\n",
         );
         check("a:\nb: 1\n", &["a"], &json!("v"), "a: v\nb: 1\n");
     }
