@@ -65,10 +65,11 @@ pub(crate) enum Route {
 
 impl Route {
     pub(crate) fn parse(path: &str) -> Self {
-        // An escaped slash separates as any other; nothing between two of them is a name that nothing has.
+        // An escaped slash separates as any other; nothing between two of them is a name that nothing has, and those at the end
+        // are not looked at.
         let decoded = unescape(path);
         let inner = decoded.strip_prefix('/').unwrap_or(&decoded);
-        let parts: Vec<&str> = inner.strip_suffix('/').unwrap_or(inner).split('/').collect();
+        let parts: Vec<&str> = inner.trim_end_matches('/').split('/').collect();
         match parts.as_slice() {
             ["api"] => Self::CoreVersions,
             ["api", version] => Self::GroupVersion(String::new(), (*version).to_owned()),
@@ -271,5 +272,6 @@ mod tests {
         assert_eq!(Route::parse("//version"), Route::Unknown);
         assert_eq!(parsed("/api/v1//pods").plural, "");
         assert_eq!(parsed("/apis/apps//v1").version, "");
+        assert_eq!(parsed("/api/v1/pods//"), parsed("/api/v1/pods"));
     }
 }
