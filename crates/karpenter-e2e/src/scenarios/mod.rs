@@ -40,7 +40,7 @@ pub(crate) const ALL: &[Scenario] = scenarios![
     faults::of_two_replicas_one_acts,
     faults::a_killed_leader_is_followed_and_nothing_is_doubled,
     faults::a_leader_that_was_stopped_ends_when_another_one_leads,
-    life::an_uninstalled_karpenter_leaves_nothing_behind,
     rights::a_whole_life_under_leadership,
     secrets::no_secret_is_told,
+    life::an_uninstalled_karpenter_leaves_nothing_behind,
 ];
