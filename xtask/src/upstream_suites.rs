@@ -4,7 +4,7 @@
 //! every spec is kept beside what upstream's controller makes of it, in [`report::REPORT`].
 
 mod arrangement;
-mod build;
+pub(crate) mod build;
 mod report;
 mod shards;
 

@@ -11,7 +11,7 @@ use crate::{process, tools};
 
 /// The folder of the module that pins the suites.
 pub(crate) const RECIPE: &str = "tests/e2e-upstream";
-const MODULE: &str = "sigs.k8s.io/karpenter";
+pub(crate) const MODULE: &str = "sigs.k8s.io/karpenter";
 const NAMES: [&str; 2] = ["regression", "disruption"];
 
 /// Stages of kwok's own, below its `kustomize/stage`; those of the suites come after them and replace what has the same name.
@@ -92,8 +92,8 @@ impl Suites {
     }
 }
 
-/// Go in a module of ours; the suites may need a newer Go than is installed, which it fetches.
-fn go(folder: &Path) -> Command {
+/// Go in a module of ours; upstream may need a newer Go than is installed, which it fetches.
+pub(crate) fn go(folder: &Path) -> Command {
     let mut command = Command::new("go");
     command
         .current_dir(folder)
