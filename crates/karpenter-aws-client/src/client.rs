@@ -1,23 +1,24 @@
 //! Sends signed requests and tries again where that helps.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use karpenter_environment::Environment;
+use karpenter_transport::{
+    HttpTransport, RemoteClock, RetryBudget, RetryPolicy, Transport, TransportSetupError, Variables,
+};
+use tokio::time::Instant;
 
 use crate::config::{Config, ConfigError};
 use crate::credentials::{Credentials, CredentialsCache, CredentialsError, Loader, Source};
 use crate::endpoint::{Endpoint, Service};
 use crate::error::{Error, ErrorKind};
-use crate::retry::{RetryBudget, RetryPolicy, is_retryable};
+use crate::meter::{Measured, Meter};
 use crate::sign::{Scope, sign};
-use crate::transport::{HttpTransport, Transport, TransportSetupError};
-use crate::variables::Variables;
 use crate::wire;
 
 const USER_AGENT: &str = concat!("karpenter.sh-", env!("CARGO_PKG_VERSION"));
@@ -49,10 +50,11 @@ struct Shared {
     environment: Arc<dyn Environment>,
     credentials: CredentialsCache,
     budget: RetryBudget,
-    /// How far the clocks of AWS are ahead of ours, in seconds; zero until a signature was refused for it.
-    skew: AtomicI64,
+    clock: RemoteClock,
     /// Where buckets turned out to be.
     bucket_regions: Mutex<BTreeMap<String, String>>,
+    /// Who counts calls.
+    meter: OnceLock<Arc<dyn Meter>>,
 }
 
 /// A request, to be signed for every attempt.
@@ -104,16 +106,23 @@ impl Client {
             metadata: config.metadata.clone(),
             roles: config.endpoints.resolve(Service::Sts, &config.region),
         };
+        let clock = RemoteClock::new(Arc::clone(&environment), TOLERATED_SKEW);
         let shared = Shared {
             credentials: CredentialsCache::new(config.credentials.clone(), loader, config.retry),
             config,
             transport,
             environment,
             budget: RetryBudget::default(),
-            skew: AtomicI64::new(0),
+            clock,
             bucket_regions: Mutex::default(),
+            meter: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Tells `meter` of every call from now on. Only the first meter counts.
+    pub fn measure_with(&self, meter: Arc<dyn Meter>) {
+        let _ = self.shared.meter.set(meter);
     }
 
     /// The region it works in.
@@ -143,12 +152,27 @@ impl Client {
 
     /// Sends `call` until it succeeds, cannot succeed, or has been tried often enough.
     pub(crate) async fn send(&self, call: &Call) -> Result<Response<Bytes>, Box<Failure>> {
+        let (begun, mut attempts) = (Instant::now(), 0);
+        let result = self.send_often(call, &mut attempts).await;
+        if let Some(meter) = self.shared.meter.get() {
+            meter.call(&measured(call, &result, begun), attempts.saturating_sub(1));
+        }
+        result
+    }
+
+    async fn send_often(&self, call: &Call, attempts: &mut u32) -> Result<Response<Bytes>, Box<Failure>> {
         let policy = call.retry.unwrap_or(self.shared.config.retry);
         let mut attempt = 1;
         // What a wrong clock or an expired token costs is mended at once, and only once.
         let mut mended = false;
         loop {
-            let failure = match self.attempt(call).await {
+            let begun = Instant::now();
+            let result = self.attempt(call).await;
+            *attempts += 1;
+            if let Some(meter) = self.shared.meter.get() {
+                meter.attempt(&measured(call, &result, begun));
+            }
+            let failure = match result {
                 Ok(response) => {
                     self.shared.budget.refund(attempt > 1);
                     return Ok(response);
@@ -161,7 +185,7 @@ impl Client {
                     failure
                 }
             };
-            let again = is_retryable(failure.error.kind) && attempt < policy.max_attempts;
+            let again = failure.error.kind.is_retryable() && attempt < policy.max_attempts;
             if !again || !self.shared.budget.take() {
                 return Err(failure);
             }
@@ -179,7 +203,7 @@ impl Client {
         request.headers_mut().extend(call.headers.iter().cloned());
         request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
         let service = call.service.signing_name();
-        let scope = Scope { region: &call.signing_region, service, time: self.time() };
+        let scope = Scope { region: &call.signing_region, service, time: self.shared.clock.now() };
         sign(&mut request, &credentials, &scope)
             .map_err(|error| failed(ErrorKind::Credentials, error.to_string()))?;
         let answer = wire::exchange(&*self.shared.transport, call.operation, request, call.timeout).await?;
@@ -188,24 +212,13 @@ impl Client {
             .map_err(|error| Box::new(Failure { error, headers, credentials: Some(credentials) }))
     }
 
-    /// The time by AWS's clocks, as far as we know them.
-    fn time(&self) -> Timestamp {
-        let skew = SignedDuration::from_secs(self.shared.skew.load(Ordering::Relaxed));
-        self.shared.environment.now().saturating_add(skew).unwrap_or(Timestamp::MAX)
-    }
-
     /// Whether the reason for a refusal could be taken away: our clock was wrong, or the keys had expired.
     async fn mend(&self, failure: &Failure) -> bool {
         if !matches!(failure.error.kind, ErrorKind::Unauthorized | ErrorKind::Credentials) {
             return false;
         }
-        if let Some(theirs) = date(&failure.headers) {
-            let off = theirs.duration_since(self.time());
-            if off.abs() > TOLERATED_SKEW {
-                let skew = theirs.duration_since(self.shared.environment.now()).as_secs();
-                self.shared.skew.store(skew, Ordering::Relaxed);
-                return true;
-            }
+        if self.shared.clock.correct(&failure.headers) {
+            return true;
         }
         let renewable = !matches!(self.shared.config.credentials, Source::Keys(_));
         match &failure.credentials {
@@ -218,8 +231,7 @@ impl Client {
     }
 }
 
-/// When the other end answered, by its own clock.
-fn date(headers: &HeaderMap) -> Option<Timestamp> {
-    let text = headers.get(header::DATE)?.to_str().ok()?;
-    Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp())
+fn measured(call: &Call, result: &Result<Response<Bytes>, Box<Failure>>, begun: Instant) -> Measured {
+    let result = result.as_ref().map_err(|failure| &failure.error);
+    Measured::new(call.service, call.operation, &result, begun.elapsed())
 }

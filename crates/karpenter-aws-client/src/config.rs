@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
+use karpenter_transport::{RetryPolicy, Transport, Variables};
+
 use crate::credentials::{CredentialsError, Metadata, Source};
 use crate::endpoint::Endpoints;
 use crate::error::Error;
 use crate::profile::{ProfileError, Profiles};
-use crate::retry::RetryPolicy;
-use crate::transport::Transport;
-use crate::variables::Variables;
 
 /// The configuration of a client.
 #[derive(Clone, Debug)]

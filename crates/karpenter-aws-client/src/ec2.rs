@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use crate::client::Client;
 use crate::error::Error;
 use crate::query::{self, PagedOperation, QueryOperation};
-use crate::retry::RetryPolicy;
 
 pub use discovery::*;
 pub use fleet::*;
@@ -49,6 +48,19 @@ impl Ec2<'_> {
     /// What AWS says; [`crate::ErrorKind::DryRun`] is the success of a dry run.
     pub async fn call_once<O: QueryOperation>(&self, request: &O) -> Result<O::Answer, Error> {
         self.client.query(query::EC2, request, None, Some(RetryPolicy::once())).await
+    }
+
+    /// Sends a request for one page, once: `token` is what the page before it said.
+    ///
+    /// # Errors
+    /// What AWS says, or what happened on the way.
+    pub async fn page_once<O: PagedOperation>(
+        &self,
+        request: &O,
+        token: Option<&str>,
+    ) -> Result<O::Answer, Error> {
+        let more = token.map(|token| (O::NEXT, token));
+        self.client.query(query::EC2, request, more, Some(RetryPolicy::once())).await
     }
 
     /// Sends a request for each page and gathers what they hold.
@@ -131,4 +143,5 @@ macro_rules! operation {
         }
     };
 }
+use karpenter_transport::RetryPolicy;
 use operation;

@@ -1,12 +1,12 @@
 //! EKS, and zonal shifts of an EKS cluster: two questions in the style of REST.
 
 use jiff::Timestamp;
+use karpenter_transport::encoding;
 use serde::Deserialize;
 
 use crate::client::Client;
 use crate::endpoint::Service;
 use crate::error::Error;
-use crate::uri;
 
 /// A cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -58,7 +58,7 @@ impl Eks<'_> {
     /// # Errors
     /// Of kind [`crate::ErrorKind::NotFound`] when there is none.
     pub async fn describe_cluster(&self, name: &str) -> Result<Cluster, Error> {
-        let path = format!("/clusters/{}", uri::encode(name));
+        let path = format!("/clusters/{}", encoding::encode(name));
         let answer: DescribeClusterAnswer =
             self.client.json_get(Service::Eks, "DescribeCluster", &path).await?;
         Ok(answer.cluster)
@@ -105,7 +105,7 @@ impl ZonalShifts<'_> {
     /// # Errors
     /// Of kind [`crate::ErrorKind::NotFound`] when it takes no part in zonal shifts.
     pub async fn managed_resource(&self, arn: &str) -> Result<ManagedResource, Error> {
-        let path = format!("/managedresources/{}", uri::encode(arn));
+        let path = format!("/managedresources/{}", encoding::encode(arn));
         self.client.json_get(Service::ArcZonalShift, "GetManagedResource", &path).await
     }
 }

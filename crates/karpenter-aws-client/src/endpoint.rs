@@ -1,7 +1,8 @@
 //! Where each service of each region is, and for which region its requests are signed.
 
+use karpenter_transport::Variables;
+
 use crate::profile::Profiles;
-use crate::variables::Variables;
 
 /// A service this client speaks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +40,21 @@ impl Service {
             Self::Pricing => "pricing",
             Self::S3 => "s3",
             Self::ArcZonalShift => "arc-zonal-shift",
+        }
+    }
+
+    /// The name by which AWS's SDKs call the service.
+    pub fn sdk_name(self) -> &'static str {
+        match self {
+            Self::Ec2 => "EC2",
+            Self::Iam => "IAM",
+            Self::Sts => "STS",
+            Self::Eks => "EKS",
+            Self::Ssm => "SSM",
+            Self::Sqs => "SQS",
+            Self::Pricing => "Pricing",
+            Self::S3 => "S3",
+            Self::ArcZonalShift => "ARC Zonal Shift",
         }
     }
 

@@ -49,6 +49,13 @@ pub enum ErrorKind {
     Invalid,
 }
 
+impl ErrorKind {
+    /// Whether trying again may help.
+    pub(crate) fn is_retryable(self) -> bool {
+        matches!(self, Self::Throttled | Self::Transient)
+    }
+}
+
 impl Error {
     /// A failure before or instead of an answer of AWS.
     pub(crate) fn local(operation: &'static str, kind: ErrorKind, message: impl Into<String>) -> Self {
@@ -164,6 +171,12 @@ mod tests {
         for (code, status, kind) in cases {
             assert_eq!(classify(code, status), kind, "{code} {status:?}");
         }
+    }
+
+    #[test]
+    fn only_faults_that_pass_are_retried() {
+        assert!(ErrorKind::Throttled.is_retryable() && ErrorKind::Transient.is_retryable());
+        assert!(!ErrorKind::InsufficientCapacity.is_retryable() && !ErrorKind::Invalid.is_retryable());
     }
 
     #[test]

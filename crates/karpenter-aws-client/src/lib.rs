@@ -12,19 +12,15 @@ mod endpoint;
 mod error;
 pub mod iam;
 mod json;
+mod meter;
 mod pricing;
 mod profile;
 mod query;
-mod retry;
 mod s3;
 mod sign;
 mod sqs;
 mod ssm;
-mod transport;
-mod uri;
-mod variables;
 mod wire;
-mod xml;
 mod xml_value;
 
 pub use client::{Client, ClientError};
@@ -35,13 +31,14 @@ pub use eks::{
 };
 pub use endpoint::{Endpoint, Endpoints, Service, pricing_region};
 pub use error::{Error, ErrorKind, classify};
+pub use karpenter_transport::{
+    HttpTransport, RetryPolicy, Transport, TransportError, TransportSetupError, Variables,
+};
+pub use meter::{Measured, Meter};
 pub use pricing::{Attributes, OnDemandPrice, Pricing};
 pub use profile::{ProfileError, Profiles, Settings};
-pub use query::{PagedOperation, QueryOperation};
-pub use retry::RetryPolicy;
+pub use query::{PagedOperation, Pages, QueryOperation};
 pub use s3::{Condition, Encryption, Object, ObjectSummary, PutObject, S3};
 pub use sign::{Scope, UnusableCredentials, sign};
 pub use sqs::{Message, ReceiveMessage, Sqs};
 pub use ssm::{Parameter, Ssm};
-pub use transport::{HttpTransport, Transport, TransportError, TransportSetupError};
-pub use variables::Variables;

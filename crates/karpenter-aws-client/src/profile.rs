@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::variables::Variables;
+use karpenter_transport::Variables;
 
 /// The settings of one profile.
 pub type Settings = BTreeMap<String, String>;

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, header};
+use karpenter_transport::{Element, RetryPolicy, encoding};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -9,9 +10,7 @@ use serde_json::Value;
 use crate::client::{Call, Client, TIMEOUT};
 use crate::endpoint::Service;
 use crate::error::{Error, ErrorKind};
-use crate::retry::RetryPolicy;
-use crate::xml::Element;
-use crate::{uri, xml_value};
+use crate::xml_value;
 
 /// A request with its operation and the type of its answer.
 pub trait QueryOperation: Serialize {
@@ -29,6 +28,53 @@ pub trait PagedOperation: QueryOperation {
     const NEXT: &'static str = "NextToken";
     /// The items of a page, and what to ask for the next one with.
     fn page(answer: Self::Answer) -> (Vec<Self::Item>, Option<String>);
+}
+
+/// The pages of an answer that have come so far. For callers that do something between pages, such as waiting for their turn; others list.
+pub struct Pages<O: PagedOperation> {
+    items: Vec<O::Item>,
+    token: Option<String>,
+    complete: bool,
+}
+
+impl<O: PagedOperation> Default for Pages<O> {
+    fn default() -> Self {
+        Self { items: Vec::new(), token: None, complete: false }
+    }
+}
+
+impl<O: PagedOperation> Pages<O> {
+    /// What to ask for the next page with; nothing for the first.
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    /// Adds a page.
+    ///
+    /// # Errors
+    /// When it points at itself: there would be no end.
+    pub fn add(&mut self, answer: O::Answer) -> Result<(), Error> {
+        let (page, next) = O::page(answer);
+        self.items.extend(page);
+        let next = next.filter(|next| !next.is_empty());
+        if next.is_some() && next == self.token {
+            let message = "the answer points to the same page again";
+            return Err(Error::local(O::NAME, ErrorKind::Invalid, message));
+        }
+        self.complete = next.is_none();
+        self.token = next;
+        Ok(())
+    }
+
+    /// Whether the last page has come.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Everything that has come.
+    pub fn into_items(self) -> Vec<O::Item> {
+        self.items
+    }
 }
 
 /// How a service speaks the protocol.
@@ -112,7 +158,7 @@ impl Client {
             url: format!("{}/", endpoint.url),
             signing_region: endpoint.signing_region,
             headers: vec![(header::CONTENT_TYPE, HeaderValue::from_static(FORM))],
-            body: Bytes::from(uri::encode_pairs(form)),
+            body: Bytes::from(encoding::encode_pairs(form)),
             timeout: TIMEOUT,
             retry,
         };
@@ -126,22 +172,13 @@ impl Client {
         dialect: Dialect,
         request: &O,
     ) -> Result<Vec<O::Item>, Error> {
-        let mut items = Vec::new();
-        let mut token: Option<String> = None;
-        loop {
-            let more = token.as_deref().map(|token| (O::NEXT, token));
-            let (page, next) = O::page(self.query(dialect, request, more, None).await?);
-            items.extend(page);
-            match next.filter(|next| !next.is_empty()) {
-                // A page that points at itself would never end.
-                Some(next) if token.as_ref() == Some(&next) => {
-                    let message = "the answer points to the same page again";
-                    return Err(Error::local(O::NAME, ErrorKind::Invalid, message));
-                }
-                Some(next) => token = Some(next),
-                None => return Ok(items),
-            }
+        let mut pages = Pages::<O>::default();
+        while !pages.is_complete() {
+            let more = pages.token().map(|token| (O::NEXT, token));
+            let answer = self.query(dialect, request, more, None).await?;
+            pages.add(answer)?;
         }
+        Ok(pages.into_items())
     }
 }
 

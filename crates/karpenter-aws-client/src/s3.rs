@@ -2,12 +2,11 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
+use karpenter_transport::{Element, encoding};
 
 use crate::client::{Call, Client, Failure, TIMEOUT};
 use crate::endpoint::Service;
 use crate::error::{Error, ErrorKind};
-use crate::uri;
-use crate::xml::Element;
 
 /// S3.
 pub struct S3<'a> {
@@ -94,7 +93,7 @@ impl S3<'_> {
         loop {
             let mut query = vec![("list-type", "2"), ("max-keys", PAGE), ("prefix", prefix)];
             query.extend(token.as_deref().map(|token| ("continuation-token", token)));
-            let request = BucketRequest::get(OPERATION, bucket, "", uri::encode_pairs(query));
+            let request = BucketRequest::get(OPERATION, bucket, "", encoding::encode_pairs(query));
             let response = self.send(request).await.map_err(|failure| failure.error)?;
             let page = Page::read(OPERATION, response.body())?;
             objects.extend(page.objects);
@@ -207,7 +206,7 @@ impl S3<'_> {
     fn call(&self, request: &BucketRequest, region: &str) -> Call {
         let endpoint = self.client.endpoint(Service::S3, region);
         let bucket = &request.bucket;
-        let key = uri::encode_path(&request.key);
+        let key = encoding::encode_path(&request.key);
         // A certificate covers one label before the service's name, so a bucket with dots goes into the path.
         let mut url = match endpoint.url.strip_prefix("https://") {
             Some(host) if !endpoint.custom && !bucket.contains('.') => {

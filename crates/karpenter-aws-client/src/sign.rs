@@ -6,10 +6,10 @@ use bytes::Bytes;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
 use jiff::Timestamp;
+use karpenter_transport::encoding::{self, hex};
 use ring::{digest, hmac};
 
 use crate::credentials::Credentials;
-use crate::uri;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
@@ -95,7 +95,7 @@ fn canonical_request(request: &Request<Bytes>, scope: &Scope<'_>, hash: &str) ->
     let path = match request.uri().path() {
         "" => "/".to_owned(),
         path if scope.is_storage() => path.to_owned(),
-        path => uri::encode_path(path),
+        path => encoding::encode_path(path),
     };
     let mut canonical = format!("{}\n{path}\n{}\n", request.method(), canonical_query(request.uri()));
     for name in &names {
@@ -159,12 +159,4 @@ fn signature(secret: &str, scope: &Scope<'_>, to_sign: &str) -> String {
 
 fn keyed(key: &[u8], text: &str) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)]))
-        .collect()
 }

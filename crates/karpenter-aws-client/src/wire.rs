@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
+use karpenter_transport::{Element, Transport, TransportError};
 use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, classify};
-use crate::transport::Transport;
-use crate::xml::Element;
 
 /// Sends `request` and waits for its answer, whatever its status.
 pub(crate) async fn exchange(
@@ -17,14 +16,8 @@ pub(crate) async fn exchange(
     request: Request<Bytes>,
     timeout: Duration,
 ) -> Result<Response<Bytes>, Error> {
-    match tokio::time::timeout(timeout, transport.send(request)).await {
-        Ok(Ok(response)) => Ok(response),
-        Ok(Err(error)) => Err(Error::local(operation, ErrorKind::Transient, error.to_string())),
-        Err(_) => {
-            let message = format!("no answer within {} seconds", timeout.as_secs());
-            Err(Error::local(operation, ErrorKind::Transient, message))
-        }
-    }
+    let failed = |error: TransportError| Error::local(operation, ErrorKind::Transient, error.to_string());
+    karpenter_transport::exchange(transport, request, timeout).await.map_err(failed)
 }
 
 /// Turns an answer that is not a success into an error.

@@ -5,12 +5,11 @@
 
 use std::fmt;
 
+use karpenter_transport::Element;
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
-
-use crate::xml::Element;
 
 /// What an element does not fit.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Keeps credentials and fetches new ones before they expire.
 
 use jiff::{SignedDuration, Timestamp};
+use karpenter_transport::RetryPolicy;
 use tokio::sync::Mutex;
 
 use super::{Credentials, CredentialsError, Loader, Source};
 use crate::error::ErrorKind;
-use crate::retry::RetryPolicy;
 
 /// Credentials are renewed when less than this is left: long enough for several tries.
 const EARLY: SignedDuration = SignedDuration::from_mins(5);

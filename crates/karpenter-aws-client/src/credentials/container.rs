@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, header};
+use karpenter_transport::Transport;
 
 use super::load::read_file;
 use super::{Credentials, CredentialsError, Document, TokenPlace};
 use crate::error::{Error, ErrorKind};
-use crate::transport::Transport;
 use crate::wire;
 
 const NAME: &str = "the container credentials endpoint";

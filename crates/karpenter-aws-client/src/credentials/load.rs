@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use karpenter_environment::Environment;
+use karpenter_transport::Transport;
 
 use super::roles::Assume;
 use super::{Credentials, CredentialsError, Metadata, Source, container};
 use crate::endpoint::Endpoint;
-use crate::transport::Transport;
 
 /// What loading needs of the world.
 pub(crate) struct Loader {

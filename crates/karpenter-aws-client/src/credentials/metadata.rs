@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request};
+use karpenter_transport::{Transport, Variables};
 
 use super::{Credentials, CredentialsError, Document};
 use crate::error::{Error, ErrorKind};
-use crate::transport::Transport;
-use crate::variables::Variables;
 use crate::wire;
 
 const NAME: &str = "the instance metadata";

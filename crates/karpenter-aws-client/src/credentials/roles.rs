@@ -5,14 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, header};
 use jiff::Timestamp;
+use karpenter_transport::{Element, Transport, encoding};
 
 use super::{Credentials, CredentialsError};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind};
 use crate::sign::{Scope, sign};
-use crate::transport::Transport;
-use crate::xml::Element;
-use crate::{uri, wire};
+use crate::wire;
 
 const NAME: &str = "STS";
 const VERSION: &str = "2011-06-15";
@@ -37,7 +36,7 @@ impl Assume<'_> {
         let refused = |error| CredentialsError::Refused { source_name: NAME, error };
         let invalid = |message: String| refused(Error::local(self.operation, ErrorKind::Invalid, message));
         let fixed = [("Action", self.operation), ("Version", VERSION)];
-        let body = uri::encode_pairs(fixed.into_iter().chain(self.parameters));
+        let body = encoding::encode_pairs(fixed.into_iter().chain(self.parameters));
         let mut request = Request::post(format!("{}/", endpoint.url))
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded; charset=utf-8")
             .body(Bytes::from(body))

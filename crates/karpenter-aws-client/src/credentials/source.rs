@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use http::Uri;
+use karpenter_transport::Variables;
 
 use super::{Credentials, CredentialsError};
 use crate::profile::{Profiles, Settings};
-use crate::variables::Variables;
 
 /// Where credentials come from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Whether a failed call is tried again, and when: the SDKs' standard mode.
+//! When a failed call is tried again.
 //!
 //! Attempts are few, pauses double and are drawn from zero to their bound, and a budget shared by all calls of a client stops
 //! retries while nearly everything fails. Time and chance come from outside.
@@ -7,8 +7,6 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use karpenter_environment::Environment;
-
-use crate::error::ErrorKind;
 
 /// How often and how patiently a call is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,15 +38,10 @@ impl RetryPolicy {
     }
 
     /// The pause after failed attempt number `attempt`: any moment up to its bound, so that clients spread.
-    pub(crate) fn pause(&self, attempt: u32, environment: &dyn Environment) -> Duration {
+    pub fn pause(&self, attempt: u32, environment: &dyn Environment) -> Duration {
         let bound = u64::try_from(self.bound(attempt).as_millis()).unwrap_or(u64::MAX - 1);
         Duration::from_millis(environment.below(bound + 1))
     }
-}
-
-/// Whether trying again may help.
-pub(crate) fn is_retryable(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Throttled | ErrorKind::Transient)
 }
 
 const BUDGET: u32 = 500;
@@ -57,7 +50,7 @@ const REFUND_FOR_SUCCESS: u32 = 1;
 
 /// How many retries are left before successes must earn new ones.
 #[derive(Debug)]
-pub(crate) struct RetryBudget(Mutex<u32>);
+pub struct RetryBudget(Mutex<u32>);
 
 impl Default for RetryBudget {
     fn default() -> Self {
@@ -67,7 +60,7 @@ impl Default for RetryBudget {
 
 impl RetryBudget {
     /// Takes the price of one retry; `false` when there is not enough left.
-    pub(crate) fn take(&self) -> bool {
+    pub fn take(&self) -> bool {
         let mut left = self.lock();
         let enough = *left >= COST;
         if enough {
@@ -77,7 +70,7 @@ impl RetryBudget {
     }
 
     /// A call succeeded: after a retry its price comes back, otherwise a little is earned.
-    pub(crate) fn refund(&self, after_retry: bool) {
+    pub fn refund(&self, after_retry: bool) {
         let mut left = self.lock();
         *left = (*left + if after_retry { COST } else { REFUND_FOR_SUCCESS }).min(BUDGET);
     }
@@ -116,11 +109,5 @@ mod tests {
         assert!(!budget.take());
         (0..5).for_each(|_| budget.refund(false));
         assert!(budget.take());
-    }
-
-    #[test]
-    fn only_faults_that_pass_are_retried() {
-        assert!(is_retryable(ErrorKind::Throttled) && is_retryable(ErrorKind::Transient));
-        assert!(!is_retryable(ErrorKind::InsufficientCapacity) && !is_retryable(ErrorKind::Invalid));
     }
 }

@@ -57,6 +57,19 @@ where
     }
 }
 
+/// Sends `request` and waits for its answer, whatever its status, no longer than `timeout`.
+///
+/// # Errors
+/// When nobody answers in time, or the answer breaks off.
+pub async fn exchange(
+    transport: &dyn Transport,
+    request: Request<Bytes>,
+    timeout: Duration,
+) -> Result<Response<Bytes>, TransportError> {
+    let late = |_| TransportError(format!("no answer within {} seconds", timeout.as_secs()));
+    tokio::time::timeout(timeout, transport.send(request)).await.map_err(late)?
+}
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Idle connections are dropped before the other end does it, which would cost a retry.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);

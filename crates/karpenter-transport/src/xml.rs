@@ -1,28 +1,28 @@
-//! XML answers as a tree of elements: what the query protocols and S3 send, no more.
+//! XML answers as a tree of elements: what clouds send, no more.
 //!
-//! Names lose their prefix, attributes are dropped, white space between elements is dropped. Answers come from AWS or from what
-//! stands in for it, yet a broken one is an error and never a panic.
+//! Names lose their prefix, attributes are dropped, white space between elements is dropped. Answers come from a cloud or from
+//! what stands in for it, yet a broken one is an error and never a panic.
 
 /// An element with its text and its children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Element {
+pub struct Element {
     /// Its name, without a prefix.
-    pub(crate) name: String,
+    pub name: String,
     /// Its text; empty when it has children.
-    pub(crate) text: String,
+    pub text: String,
     /// Its children in order.
-    pub(crate) children: Vec<Element>,
+    pub children: Vec<Element>,
 }
 
 /// Why a text is not XML.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not XML at byte {at}: {what}")]
-pub(crate) struct XmlError {
+pub struct XmlError {
     at: usize,
     what: &'static str,
 }
 
-/// Deeper than any answer of AWS, shallow enough for any stack.
+/// Deeper than any answer, shallow enough for any stack.
 const MAX_DEPTH: usize = 64;
 
 impl Element {
@@ -30,27 +30,27 @@ impl Element {
     ///
     /// # Errors
     /// When the text is not well-formed, as far as this reader looks.
-    pub(crate) fn parse(document: &str) -> Result<Self, XmlError> {
+    pub fn parse(document: &str) -> Result<Self, XmlError> {
         Reader { document, at: 0 }.document()
     }
 
     /// The first child called `name`.
-    pub(crate) fn child(&self, name: &str) -> Option<&Self> {
+    pub fn child(&self, name: &str) -> Option<&Self> {
         self.children.iter().find(|child| child.name == name)
     }
 
     /// The text of the first child called `name`.
-    pub(crate) fn child_text(&self, name: &str) -> Option<&str> {
+    pub fn child_text(&self, name: &str) -> Option<&str> {
         self.child(name).map(|child| child.text.as_str())
     }
 
     /// All children called `name`.
-    pub(crate) fn children_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Self> {
+    pub fn children_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Self> {
         self.children.iter().filter(move |child| child.name == name)
     }
 
     /// The first element called `name`, this one included, in document order.
-    pub(crate) fn find(&self, name: &str) -> Option<&Self> {
+    pub fn find(&self, name: &str) -> Option<&Self> {
         if self.name == name { Some(self) } else { self.children.iter().find_map(|child| child.find(name)) }
     }
 }

@@ -1,23 +1,32 @@
-//! Percent-encoding as signatures want it: everything but the unreserved characters of RFC 3986, in upper-case hex.
+//! How text and bytes are written where signatures look at them: percent-encoded, and in hexadecimal.
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// Encodes one query key, query value or path segment.
-pub(crate) fn encode(text: &str) -> String {
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .map(|digit| char::from(HEX[usize::from(digit)].to_ascii_lowercase()))
+        .collect()
+}
+
+/// Encodes one query key, query value or path segment: everything but the unreserved characters of RFC 3986, in upper-case hex.
+pub fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     append(&mut encoded, text, b"");
     encoded
 }
 
 /// Encodes a path, keeping its slashes.
-pub(crate) fn encode_path(path: &str) -> String {
+pub fn encode_path(path: &str) -> String {
     let mut encoded = String::with_capacity(path.len());
     append(&mut encoded, path, b"/");
     encoded
 }
 
 /// Writes `key=value&key=value`, for query strings and form bodies.
-pub(crate) fn encode_pairs<K: AsRef<str>, V: AsRef<str>>(pairs: impl IntoIterator<Item = (K, V)>) -> String {
+pub fn encode_pairs<K: AsRef<str>, V: AsRef<str>>(pairs: impl IntoIterator<Item = (K, V)>) -> String {
     let mut encoded = String::new();
     for (key, value) in pairs {
         if !encoded.is_empty() {
@@ -50,6 +59,11 @@ mod tests {
     fn only_unreserved_characters_stay_as_they_are() {
         assert_eq!(encode("aZ9-_.~"), "aZ9-_.~");
         assert_eq!(encode("a b/c+é*"), "a%20b%2Fc%2B%C3%A9%2A");
+    }
+
+    #[test]
+    fn every_byte_is_two_digits() {
+        assert_eq!(hex(&[0, 10, 0xab, 0xff]), "000aabff");
     }
 
     #[test]
