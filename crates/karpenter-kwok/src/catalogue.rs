@@ -6,7 +6,7 @@ use karpenter_api::labels::{
     ARCH, ARCH_AMD64, ARCH_ARM64, CAPACITY_TYPE, CAPACITY_TYPE_ON_DEMAND, CAPACITY_TYPE_SPOT, INSTANCE_TYPE,
     OS, ZONE, kwok,
 };
-use karpenter_core::catalog::{InstanceType, Offering};
+use karpenter_core::catalog::{InstanceType, Offering, Overlaid};
 use karpenter_core::requirements::{RequirementSet, ValueSet};
 use karpenter_quantity::{Quantity, ResourceList};
 
@@ -127,6 +127,7 @@ pub(crate) fn describe(description: Description) -> InstanceType {
             .map(|(name, text)| (name, text.parse::<Quantity>().expect("a constant")))
             .collect(),
         volume_limits: std::collections::BTreeMap::new(),
+        overlaid: Overlaid::default(),
     }
 }
 

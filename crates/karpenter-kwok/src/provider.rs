@@ -16,16 +16,16 @@ use karpenter_environment::Environment;
 use karpenter_kube::resources::resource_list;
 use karpenter_kube::selector::api_requirement;
 use karpenter_provider::{
-    CatalogError, Choice, InstanceTypes, LaunchError, Machine, NodeClassKind, OfferingKey, Provider,
-    ProviderError, RebootError, RepairAction, RepairPolicy, Termination, Unavailable, Warning, WarningKind,
-    choices,
+    CatalogError, Choice, HeededOverlays, InstanceTypes, LaunchError, Machine, NodeClassKind, OfferingKey,
+    Overlays, Provider, ProviderError, RebootError, RepairAction, RepairPolicy, Termination, Unavailable,
+    Warning, WarningKind, choices,
 };
+use karpenter_simcloud::Market;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 use tokio::task::AbortHandle;
 
-use crate::market::Market;
 use crate::node::{machine, name, node};
 use crate::{KWOKNodeClass, PROVIDER_ID_PREFIX};
 
@@ -36,7 +36,8 @@ const REFUSED_LONGEST: SignedDuration = SignedDuration::from_mins(30);
 const BOOT_ATTEMPTS: u32 = 10;
 const BOOT_RETRY: Duration = Duration::from_millis(100);
 
-const NODE_CLASSES: &[NodeClassKind] = &[NodeClassKind {
+/// The NodeClasses of the provider.
+pub const NODE_CLASSES: &[NodeClassKind] = &[NodeClassKind {
     group: kwok::GROUP,
     version: "v1alpha1",
     kind: "KWOKNodeClass",
@@ -58,6 +59,7 @@ struct Shared {
     unavailable: Mutex<Unavailable>,
     /// Machines on their way, so that one that is stopped does not turn up afterwards.
     booting: Mutex<BTreeMap<String, (Machine, AbortHandle)>>,
+    overlays: HeededOverlays,
 }
 
 /// An instance type as it is listed, and what its offerings are called. They are asked for at every look at the market.
@@ -98,6 +100,7 @@ impl Kwok {
                 rules,
                 unavailable,
                 booting: Mutex::default(),
+                overlays: HeededOverlays::default(),
             }),
         }
     }
@@ -195,7 +198,7 @@ impl Shared {
 
     /// Buys the cheapest machine that can be had; chance decides between equal prices.
     fn buy(&self, claim: &NodeClaim) -> Result<Node, LaunchError> {
-        let types = self.instance_types();
+        let types = self.overlays.of(claim, self.instance_types());
         let wanted = requirements(claim, &self.rules).map_err(LaunchError::failed)?;
         let requests = claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
         let requests = resource_list(requests).map_err(|error| LaunchError::failed(error.to_string()))?;
@@ -285,10 +288,7 @@ impl Shared {
         }
         let warned = self.market.warned(now).into_iter();
         Ok(warned
-            .map(|name| Warning {
-                provider_id: format!("{PROVIDER_ID_PREFIX}{name}"),
-                kind: WarningKind::SpotInterruption,
-            })
+            .map(|name| Warning::new(format!("{PROVIDER_ID_PREFIX}{name}"), WarningKind::SpotInterruption))
             .collect())
     }
 
@@ -389,6 +389,10 @@ impl Provider for Kwok {
     ) -> BoxFuture<'static, Result<(), RebootError>> {
         let shared = Arc::clone(&self.shared);
         async move { shared.reboot(&claim, &operation).await }.boxed()
+    }
+
+    fn heed_overlays(&self, overlays: Overlays) {
+        self.shared.overlays.heed(overlays);
     }
 
     fn warns(&self) -> bool {

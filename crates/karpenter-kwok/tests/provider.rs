@@ -9,8 +9,10 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
 use karpenter_apiserver::{ApiServer, Options};
 use karpenter_environment::SimulatedEnvironment;
-use karpenter_kwok::{KWOKNodeClass, Kwok, Market, Plenty, definition, generated_instance_types};
+use karpenter_kwok::{KWOKNodeClass, Kwok, definition, generated_instance_types};
+use karpenter_provider::conformance::{Subject, check};
 use karpenter_provider::{LaunchError, OfferingKey, Provider as _, Termination};
+use karpenter_simcloud::{Market, Plenty};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
@@ -132,4 +134,24 @@ async fn what_was_refused_is_left_alone_for_a_while() {
     assert_eq!(in_stock(world.kwok.instance_types(pool.clone()).await.unwrap()), 4);
     tokio::time::sleep(Duration::from_mins(4)).await;
     assert_eq!(in_stock(world.kwok.instance_types(pool).await.unwrap()), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_provider_does_what_every_provider_must() {
+    let world = world(Plenty).await;
+    let named = |name: &str| {
+        let mut claim = NodeClaim::clone(&claim("default"));
+        claim.metadata.name = Some(name.to_owned());
+        claim.metadata.uid = Some(format!("{:08x}-0000-4000-8000-000000000000", name.len()));
+        claim
+    };
+    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
+    let pool = json!({"metadata": {"name": "web"}, "spec": {"template": {"spec": {"nodeClassRef": class, "requirements": []}}}});
+    let subject = Subject {
+        provider: Arc::new(world.kwok.clone()),
+        pool: serde_json::from_value(pool).unwrap(),
+        claim: Box::new(named),
+        settle: Box::new(|| Box::pin(tokio::time::sleep(Duration::from_secs(21)))),
+    };
+    check(&subject).await;
 }

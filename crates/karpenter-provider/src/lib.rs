@@ -4,9 +4,12 @@
 //! business. Calls may be repeated at any time (after a crash, a lost answer, a change of leader), so `launch` is
 //! idempotent by the claim's UID and `terminate` by the machine. Start at [`Provider`].
 
+pub mod conformance;
 mod error;
 mod machine;
+mod offering_metrics;
 mod offerings;
+mod overlays;
 mod repair;
 mod unavailable;
 
@@ -17,10 +20,13 @@ use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_core::catalog::InstanceType;
+use prometheus_client::registry::Registry;
 
 pub use error::{CatalogError, LaunchError, ProviderError, RebootError};
-pub use machine::{Machine, Termination, Warning, WarningKind};
+pub use machine::{Machine, Response, Termination, Warning, WarningKind};
+pub use offering_metrics::OfferingMetrics;
 pub use offerings::{Choice, choices};
+pub use overlays::{HeededOverlays, Overlays};
 pub use repair::{ConditionSeen, RepairAction, RepairDue, RepairPolicies, RepairPolicy, RepairVerdict};
 pub use unavailable::{OfferingKey, Unavailable};
 
@@ -94,9 +100,27 @@ pub trait Provider: Send + Sync + 'static {
         false
     }
 
-    /// Returns what the cloud has said about machines since it was last asked; asked every few seconds where it warns.
+    /// Returns what the cloud has said about machines since it was last asked; asked every few seconds where it warns. What is not
+    /// [`heeded`](Self::heeded) may be said again.
     fn warnings(&self) -> BoxFuture<'static, Result<Vec<Warning>, ProviderError>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Hears which warnings were heeded: what had to be written is written, so that they need not be repeated.
+    fn heeded(&self, warnings: Vec<Warning>) -> BoxFuture<'static, Result<(), ProviderError>> {
+        let _ = warnings;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Hears which NodeOverlays are in force, whenever that changes: where the cloud chooses among several machines, it should choose by
+    /// the prices of overlays.
+    fn heed_overlays(&self, overlays: Overlays) {
+        let _ = overlays;
+    }
+
+    /// Adds what the provider itself counts to what a scrape shows.
+    fn register_metrics(&self, registry: &mut Registry) {
+        let _ = registry;
     }
 
     /// Says how long to wait before `claim`'s node may count as registered; `None` if nothing stands in the way.

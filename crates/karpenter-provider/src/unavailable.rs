@@ -18,10 +18,10 @@ pub struct OfferingKey {
     pub capacity_type: Arc<str>,
 }
 
-/// Refused offerings.
+/// What was refused: offerings, unless a cloud also refuses by something else.
 #[derive(Clone, Debug)]
-pub struct Unavailable {
-    refused: BTreeMap<OfferingKey, Refusal>,
+pub struct Unavailable<K = OfferingKey> {
+    refused: BTreeMap<K, Refusal>,
     first: SignedDuration,
     longest: SignedDuration,
 }
@@ -32,15 +32,16 @@ struct Refusal {
     wait: SignedDuration,
 }
 
-impl Unavailable {
+impl<K: Ord> Unavailable<K> {
     /// Leaves a refused offering alone for `first`, then twice as long, at most `longest`.
     pub fn new(first: SignedDuration, longest: SignedDuration) -> Self {
         Self { refused: BTreeMap::new(), first, longest }
     }
 
-    /// Notes a refusal at `now`.
-    pub fn refuse(&mut self, key: OfferingKey, now: Timestamp) {
+    /// Notes a refusal at `now`. What was under way when something was refused says nothing new about it.
+    pub fn refuse(&mut self, key: K, now: Timestamp) {
         let wait = match self.refused.get(&key) {
+            Some(before) if now < before.until => return,
             Some(before) if before.remembered_at(now) => (before.wait * 2).min(self.longest),
             _ => self.first,
         };
@@ -48,12 +49,17 @@ impl Unavailable {
     }
 
     /// Returns whether the offering is to be left alone at `now`.
-    pub fn is_refused(&self, key: &OfferingKey, now: Timestamp) -> bool {
+    pub fn is_refused(&self, key: &K, now: Timestamp) -> bool {
         self.refused.get(key).is_some_and(|refusal| now < refusal.until)
     }
 
+    /// Returns everything that is to be left alone at `now`.
+    pub fn all(&self, now: Timestamp) -> impl Iterator<Item = &K> {
+        self.refused.iter().filter(move |(_, refusal)| now < refusal.until).map(|(key, _)| key)
+    }
+
     /// Notes that the offering could be had.
-    pub fn accept(&mut self, key: &OfferingKey) {
+    pub fn accept(&mut self, key: &K) {
         self.refused.remove(key);
     }
 
@@ -100,6 +106,14 @@ mod tests {
         assert_eq!(refused_for(&memory, 61), 120);
         memory.refuse(key(), at(200));
         assert_eq!(refused_for(&memory, 200), 200);
+    }
+
+    #[test]
+    fn refusals_at_the_same_time_are_one() {
+        let mut memory = Unavailable::new(SignedDuration::from_secs(60), SignedDuration::from_secs(200));
+        (0..10).for_each(|second| memory.refuse(key(), at(second)));
+        assert_eq!(refused_for(&memory, 0), 60);
+        assert_eq!((memory.all(at(59)).count(), memory.all(at(60)).count()), (1, 0));
     }
 
     #[test]
