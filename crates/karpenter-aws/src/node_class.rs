@@ -3,8 +3,26 @@
 //! Names, defaults and rules are those of upstream's AWS provider 1.14.1; the schema beside the types is what the API server
 //! enforces.
 
+mod assessment;
+mod cloud;
+mod conditions;
+mod controller;
+mod garbage;
 mod hash;
+mod images;
+mod install;
+mod memory;
+mod parameters;
+mod profile;
+mod question;
 mod schema;
+mod selectors;
+mod stamp;
+mod status;
+#[cfg(test)]
+mod tests;
+mod validation;
+mod version;
 
 use std::collections::BTreeMap;
 
@@ -14,7 +32,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use hash::{HASH_VERSION, HashContext};
+pub use install::ClassControllers;
+pub use question::{Launches, Trial, TrialError, TrialTemplate};
 pub use schema::definition;
+pub use status::{
+    ResolvedClass, ResolvedClasses, ResolvedPlacementGroup, ResolvedReservation, ResolvedSubnet,
+};
+pub use version::{KubernetesVersion, VersionSource};
 
 /// Keeps an EC2NodeClass until nothing of it is left in the cloud.
 pub const FINALIZER: &str = "karpenter.k8s.aws/termination";
