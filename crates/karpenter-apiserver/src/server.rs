@@ -263,10 +263,12 @@ impl Core {
 
     /// Reads everything back: definitions first, because the fields of other objects depend on them.
     fn restore(&self, disk: &Disk) -> Result<(), DiskError> {
-        let restore = |resource: &ResourceName| {
+        let restore = |resource: &ResourceName| -> Result<(), DiskError> {
             let registry = self.registry();
             let fields = registry.find_stored(resource).map(|resource| resource.selectable_fields.clone());
-            self.store.restore(disk, resource, &fields.unwrap_or_default())
+            self.store.restore(disk, resource, &fields.unwrap_or_default())?;
+            self.reform(resource);
+            Ok(())
         };
         let definitions = ResourceName::from(DEFINITIONS);
         restore(&definitions)?;
@@ -399,11 +401,12 @@ impl Core {
             Method::POST => named && target.subresource.is_none(),
             Method::PUT => !named,
             Method::PATCH => !named || !is_patch(headers),
-            Method::GET | Method::HEAD | Method::DELETE => false,
+            Method::GET | Method::DELETE => false,
             _ => true,
         };
         check_accepted(headers, offer(&resource, method, target))?;
-        if let Some(warning) = resource.deprecation().filter(|_| !misused && target.subresource.is_none()) {
+        let warned = resource.is_custom() || (!misused && target.subresource.is_none());
+        if let Some(warning) = resource.deprecation().filter(|_| warned) {
             session.warn(warning.to_owned());
         }
         let rendering = rendering(headers, has_table(&resource, target))?;

@@ -15,6 +15,8 @@ use crate::script::{Body, Condition, Request, Step};
 
 /// How long one answer may take: the real server tries an eviction again for half a minute.
 const ANSWER_WAIT: Duration = Duration::from_mins(2);
+/// How long the first event of a watch may take that starts with what is there.
+const INITIAL_WAIT: Duration = Duration::from_millis(500);
 /// How long a condition may take to become true.
 const CONDITION_WAIT: Duration = Duration::from_mins(1);
 /// What is said of a server that gives up on a request, as the real one does where its own code panics.
@@ -107,8 +109,12 @@ impl Session {
             return Ok(Answer { code, headers, body: parsed(&bytes) });
         }
         let stream = response.into_body().into_data_stream();
-        let stream = stream.map(|chunk| chunk.map_err(anyhow::Error::from));
-        self.watches.insert(self.answers.len(), Box::pin(stream));
+        let mut stream = Box::pin(stream.map(|chunk| chunk.map_err(anyhow::Error::from)));
+        // What is there already is looked up after the headers are sent; the next request must not come in between.
+        let initial = request.path.contains("resourceVersion=0");
+        let wait = if initial { INITIAL_WAIT } else { Duration::ZERO };
+        let first = tokio::time::timeout(wait, stream.next()).await.ok().flatten();
+        self.watches.insert(self.answers.len(), Box::pin(futures::stream::iter(first).chain(stream)));
         Ok(Answer { code, headers, body: Value::Null })
     }
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::Write;
 use crate::authentication::User;
+use crate::crd;
 use crate::registry::Resource;
 
 /// What expressions can see.
@@ -71,16 +72,23 @@ impl Scope {
     }
 
     fn evaluate(&self, expression: &str) -> Result<Cel, String> {
-        let program = Program::compile(expression).map_err(|error| format!("compilation failed: {error}"))?;
+        let program = compiled(expression).map_err(|error| format!("compilation failed: {error}"))?;
         program.execute(&self.context).map_err(|error| {
             format!("expression '{expression}' resulted in error: {}", lower(&error.to_string()))
         })
     }
 }
 
+fn compiled(expression: &str) -> Result<Program, String> {
+    match crd::too_deep(expression) {
+        Some(flaw) => Err(flaw),
+        None => Program::compile(expression).map_err(|error| error.to_string()),
+    }
+}
+
 /// Says why an expression is no expression; `None` when it is one.
 pub(super) fn flaw(expression: &str) -> Option<String> {
-    let error = Program::compile(expression).err()?.to_string();
+    let error = compiled(expression).err()?;
     // Kubernetes indents the lines that show the place.
     Some(format!("compilation failed: {}", error.replace("\n|", "\n |")))
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::Validation;
-use crate::registry::{Conversion, Custom, PrinterColumn, Resource, ScalePaths, Subresource};
+use crate::registry::{Conversion, Custom, PrinterColumn, Resource, ScalePaths, Subresource, version_rank};
 use crate::schema::Node;
 use crate::table::OBJECT_CREATED;
 
@@ -88,16 +88,17 @@ pub(crate) fn terminate(definition: &mut Value, now: &str) {
 pub(crate) fn resources(definition: &Value) -> Result<Vec<Resource>, String> {
     let spec = &definition["spec"];
     let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let storage = versions.iter().find(|version| version["storage"] == true);
-    let storage = storage.map(|version| owned(&version["name"])).unwrap_or_default();
+    let storage = versions.iter().find(|version| version["storage"] == true).unwrap_or(&Value::Null);
+    let node = Arc::new(Node::custom(&storage["schema"]["openAPIV3Schema"]));
+    let name = owned(&storage["name"]);
     versions
         .iter()
         .filter(|version| version["served"] == true)
-        .map(|version| resource(spec, version, &storage))
+        .map(|version| resource(spec, version, &name, &node))
         .collect()
 }
 
-fn resource(spec: &Value, version: &Value, storage: &str) -> Result<Resource, String> {
+fn resource(spec: &Value, version: &Value, storage: &str, node: &Arc<Node>) -> Result<Resource, String> {
     let names = &spec["names"];
     let (group, plural, name) = (owned(&spec["group"]), owned(&names["plural"]), owned(&version["name"]));
     let schema = &version["schema"]["openAPIV3Schema"];
@@ -106,6 +107,8 @@ fn resource(spec: &Value, version: &Value, storage: &str) -> Result<Resource, St
         validation: Validation::compile(schema)?,
         columns: columns(version),
         document: schema.clone(),
+        storage: Arc::clone(node),
+        deprecation: deprecation(spec, version),
     };
     Ok(Resource {
         name: format!("{plural}.{group}").into(),
@@ -129,6 +132,25 @@ fn resource(spec: &Value, version: &Value, storage: &str) -> Result<Resource, St
         plural,
         group,
     })
+}
+
+/// What users of a version are told that is on its way out: to use the best of those that are not.
+fn deprecation(spec: &Value, version: &Value) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    if let Some(own) = version["deprecationWarning"].as_str() {
+        return Some(own.to_owned());
+    }
+    let named = |version: &Value| {
+        format!("{}/{} {}", owned(&spec["group"]), owned(&version["name"]), owned(&spec["names"]["kind"]))
+    };
+    let rank = |version: &Value| version_rank(&owned(&version["name"]));
+    let better = spec["versions"].as_array().into_iter().flatten().filter(|other| {
+        other["served"] == true && other["deprecated"] != true && rank(other) > rank(version)
+    });
+    let advice = better.max_by_key(|other| rank(other)).map(|other| format!("; use {}", named(other)));
+    Some(format!("{} is deprecated{}", named(version), advice.unwrap_or_default()))
 }
 
 fn subresources(declared: &Value) -> Vec<Subresource> {

@@ -15,4 +15,5 @@ mod validation;
 pub(crate) use check::check;
 pub(crate) use definition::{accept, prepare, resources, terminate, with_stored_versions};
 pub(crate) use replicas::check_replicas;
+pub(crate) use rules::too_deep;
 pub(crate) use validation::Validation;

@@ -6,9 +6,46 @@ use serde_json::Value;
 use super::schema_check::parts;
 use crate::error::FieldError;
 
+/// How deep an expression may be nested; what is read by recursion must end before the stack does.
+const DEPTH_MAX: usize = 250;
+
+/// Says what is wrong with an expression that is nested too deep to be read.
+pub(crate) fn too_deep(expression: &str) -> Option<String> {
+    let mut depth = 0_usize;
+    let deepest = expression.bytes().map(|byte| {
+        match byte {
+            b'(' | b'[' | b'{' | b'?' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth
+    });
+    let too_deep = deepest.max().unwrap_or(0) > DEPTH_MAX;
+    too_deep.then(|| format!("ERROR: <input>:-1:0: expression recursion limit exceeded: {DEPTH_MAX}"))
+}
+
+/// Adds the rules that are nested too deep.
+fn check_depth(schema: &Value, place: &str, errors: &mut Vec<FieldError>) {
+    for (index, rule) in schema["x-kubernetes-validations"].as_array().into_iter().flatten().enumerate() {
+        for name in ["rule", "messageExpression"] {
+            if let Some(flaw) = rule[name].as_str().and_then(too_deep) {
+                let field = format!("{place}.x-kubernetes-validations[{index}].{name}");
+                errors.push(FieldError::invalid(field, rule, format!("compilation failed: {flaw}")));
+            }
+        }
+    }
+    for (part, place) in parts(schema, place) {
+        check_depth(part, &place, errors);
+    }
+}
+
 /// Returns which rules do not compile, except where something else is wrong at or below their place.
 pub(super) fn check_rules(schema: &Value, place: &str, found: &[FieldError]) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    check_depth(schema, place, &mut errors);
+    if !errors.is_empty() {
+        return errors;
+    }
     check_compiled(&kube_cel::compile_schema(schema), schema, place, &mut errors);
     errors.retain(|error| {
         let place = error.field.split(".x-kubernetes-validations").next().unwrap_or_default();
@@ -72,5 +109,23 @@ fn check_compiled(compiled: &CompiledSchema, schema: &Value, place: &str, errors
             &format!("{place}.additionalProperties"),
             errors,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_that_is_nested_too_deep_is_refused_unread() {
+        let nested = |depth: usize| format!("{}{}.size() == 0", "[".repeat(depth), "]".repeat(depth));
+        let schema = |rule: String| json!({"x-kubernetes-validations": [{"rule": rule}]});
+        let found = check_rules(&schema(nested(100_000)), "schema", &[]);
+        assert_eq!(found[0].field, "schema.x-kubernetes-validations[0].rule");
+        assert!(found[0].message.contains("recursion limit exceeded"), "{}", found[0].message);
+        assert!(too_deep(&nested(250)).is_none());
+        assert!(too_deep(&"true ? true : ".repeat(251)).is_some());
     }
 }

@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 
+use super::runtime_class;
 use crate::error::ApiError;
 use crate::registry::Resource;
 use crate::server::Core;
@@ -18,6 +19,14 @@ pub(crate) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 pub(crate) const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 const EVICTION_TOLERANCE_SECONDS: i64 = 300;
 
+/// Checks a new object once it is known to be valid.
+///
+/// # Errors
+/// 403 when a pod says about its runtime what no class says.
+pub(crate) fn check_create(core: &Core, resource: &Resource, object: &Value) -> Result<(), ApiError> {
+    if &*resource.name == "pods" { runtime_class::check(core, object) } else { Ok(()) }
+}
+
 /// Completes a changed object as a new one would be.
 pub(crate) fn admit_update(resource: &Resource, object: &mut Value) {
     if &*resource.name == "pods" {
@@ -28,7 +37,7 @@ pub(crate) fn admit_update(resource: &Resource, object: &mut Value) {
 /// Checks and completes a new object.
 ///
 /// # Errors
-/// 404 when the namespace is missing, 403 when it is being deleted or a priority class is unknown.
+/// 404 when the namespace is missing, 403 when it is being deleted or a class of the pod is unknown.
 pub(crate) fn admit_create(core: &Core, resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
     if resource.namespaced {
         check_namespace(core, resource, object)?;
@@ -37,6 +46,7 @@ pub(crate) fn admit_create(core: &Core, resource: &Resource, object: &mut Value)
         "pods" => {
             set_priority(core, object)?;
             tolerate_lost_nodes(object);
+            runtime_class::admit(core, object)?;
             let spec = &mut object["spec"];
             if spec.get("serviceAccountName").is_none() {
                 spec["serviceAccountName"] = "default".into();

@@ -13,6 +13,22 @@ fn explained(sentence: &str, expression: &str, examples: &[&str]) -> String {
     text
 }
 
+/// The reason of a condition: a word, perhaps with parts.
+pub(crate) fn condition_reason(text: &str) -> Vec<String> {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"_,:".contains(&byte);
+    let bytes = text.as_bytes();
+    let good = bytes.first().is_some_and(u8::is_ascii_alphabetic)
+        && bytes.last().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        && bytes.iter().all(|byte| is_inner(*byte));
+    if good {
+        return Vec::new();
+    }
+    let sentence = "a condition reason must start with alphabetic character, optionally followed by a string of \
+                    alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
+    let examples = ["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
+    vec![explained(sentence, "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", &examples)]
+}
+
 fn characters_max(limit: usize) -> String {
     format!("must be no more than {limit} characters")
 }

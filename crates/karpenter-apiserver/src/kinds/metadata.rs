@@ -29,6 +29,11 @@ fn name_form(resource: &Resource, name: &str, start: bool) -> Vec<String> {
         "namespaces" | "services" | "statefulsets.apps" => format::dns_label(&text),
         // Only a whole name is looked at.
         "replicationcontrollers" if start => Vec::new(),
+        // The first kind whose rules are declared counts in other words.
+        "replicationcontrollers" => {
+            let declared = |rule: String| rule.replace("253 characters", "253 bytes");
+            format::dns_subdomain(&text).into_iter().map(declared).collect()
+        }
         "poddisruptionbudgets.policy" if start => format::path_segment_start(&text),
         "poddisruptionbudgets.policy" => format::path_segment(&text),
         // Only what every path needs is asked of them, and that last.
@@ -79,6 +84,7 @@ fn checks_finalizers(resource: &Resource) -> bool {
 /// Kinds of which a changed object is looked at as if it were new.
 fn checks_names_again(resource: &Resource) -> bool {
     resource.name.ends_with("rbac.authorization.k8s.io")
+        || resource.name.ends_with("admissionregistration.k8s.io")
         || matches!(
             &*resource.name,
             "pods"
@@ -99,6 +105,11 @@ fn checks_names_again(resource: &Resource) -> bool {
                 | "ingressclasses.networking.k8s.io"
                 | "resourceclaimtemplates.resource.k8s.io"
                 | "csistoragecapacities.storage.k8s.io"
+                | "endpoints"
+                | "volumeattachments.storage.k8s.io"
+                | "volumeattributesclasses.storage.k8s.io"
+                | "csinodes.storage.k8s.io"
+                | "resourceclaims.resource.k8s.io"
         )
 }
 
@@ -283,6 +294,16 @@ mod tests {
     fn a_name_to_be_completed_may_end_with_a_dash() {
         let object = json!({"metadata": {"name": "web-1", "generateName": "web-"}});
         assert_eq!(fields("configmaps", &object, None), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_start_of_a_name_is_looked_at_again_where_an_update_is_checked_as_a_whole() {
+        let old = json!({"metadata": {"name": "web-1"}});
+        let new = json!({"metadata": {"name": "web-1", "generateName": "a b"}});
+        for resource in ["endpoints", "configmaps", "nodes"] {
+            assert_eq!(fields(resource, &new, Some(&old)), ["metadata.generateName"]);
+        }
+        assert_eq!(fields("services", &new, Some(&old)), Vec::<String>::new());
     }
 
     #[test]

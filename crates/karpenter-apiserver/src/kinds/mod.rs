@@ -11,6 +11,7 @@ pub(crate) mod format;
 mod metadata;
 mod place;
 pub(crate) mod pod_status;
+mod runtime_class;
 mod services;
 mod strategy;
 mod validation;
@@ -27,9 +28,9 @@ use crate::registry::Resource;
 use crate::schema::Node;
 use crate::server::Core;
 use crate::store::Key;
-use crate::verbs::Scope;
+use crate::verbs::{self, Scope};
 
-pub(crate) use admission::{CLAIM_PROTECTION, VOLUME_PROTECTION, admit_create, admit_update};
+pub(crate) use admission::{CLAIM_PROTECTION, VOLUME_PROTECTION, admit_create, admit_update, check_create};
 pub(crate) use strategy::{
     allows_create_on_update, allows_unconditional_update, ignored_fields, prepare_create, prepare_update,
 };
@@ -228,8 +229,23 @@ impl Core {
                     registry.insert(resource.into());
                 }
             });
+            self.reform(&format!("{plural}.{group}"));
         }
         self.accept_names(resource, object);
+    }
+
+    /// Gives the objects of a custom resource the form that its definition now asks for: whoever reads an object finds
+    /// the version, the fields and the defaults of today, whenever it was written.
+    pub(crate) fn reform(&self, name: &str) {
+        let registry = self.registry();
+        // The stored version need not be one that is served.
+        let mut versions = registry.iter().filter(|resource| &*resource.name == name && resource.is_custom());
+        let Some(resource) = registry.find_stored(name).or_else(|| versions.next()) else { return };
+        if !resource.is_custom() {
+            return;
+        }
+        let form = |object: &mut Value| verbs::reform(resource, object);
+        self.store.reform(name, &resource.selectable_fields, form);
     }
 
     /// Accepts the names of a definition, which can be used from then on.

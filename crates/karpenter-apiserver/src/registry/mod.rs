@@ -96,7 +96,7 @@ impl Registry {
 }
 
 /// Orders versions as Kubernetes does: stable before beta before alpha, then by number.
-fn version_rank(version: &str) -> (u8, u32, u32) {
+pub(crate) fn version_rank(version: &str) -> (u8, u32, u32) {
     let Some(rest) = version.strip_prefix('v') else { return (0, 0, 0) };
     let digits = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
     let major = rest[..digits].parse().unwrap_or(0);

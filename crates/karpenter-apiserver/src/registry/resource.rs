@@ -71,6 +71,10 @@ pub(crate) struct Custom {
     pub(crate) columns: Vec<PrinterColumn>,
     /// The schema as the CRD has it, for OpenAPI.
     pub(crate) document: Value,
+    /// The schema of the version that is stored.
+    pub(crate) storage: Arc<Node>,
+    /// What users of a deprecated version are told.
+    pub(crate) deprecation: Option<String>,
 }
 
 /// A served resource in one version.
@@ -131,9 +135,12 @@ impl Resource {
     }
 
     /// What clients are told when they use a resource that has a successor.
-    pub(crate) fn deprecation(&self) -> Option<&'static str> {
-        (&*self.name == "endpoints" && !self.is_custom())
-            .then_some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    pub(crate) fn deprecation(&self) -> Option<&str> {
+        match &self.custom {
+            Some(custom) => custom.deprecation.as_deref(),
+            None => (&*self.name == "endpoints")
+                .then_some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+        }
     }
 
     /// The resource in sentences about objects that are there or not: `plural.group`.

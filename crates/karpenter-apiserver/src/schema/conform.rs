@@ -24,10 +24,20 @@ fn walk(value: &mut Value, node: &Node, path: &mut String, unknown: &mut Vec<Str
                 within(path, &format!("[{index}]"), |path| walk(item, items, path, unknown));
             }
         }
-        // Nothing is known below a value of another type.
-        (_, Value::Object(fields)) if !node.preserve_unknown => {
-            for name in std::mem::take(fields).into_iter().map(|(name, _)| name) {
-                unknown.push(format!("{path}.{name}"));
+        (_, value) if !node.preserve_unknown => drop_all(value, path, unknown),
+        _ => {}
+    }
+}
+
+/// Drops all fields below a value of another type, of which nothing is known.
+fn drop_all(value: &mut Value, path: &mut String, unknown: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            unknown.extend(std::mem::take(fields).into_iter().map(|(name, _)| format!("{path}.{name}")));
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                within(path, &format!("[{index}]"), |path| drop_all(item, path, unknown));
             }
         }
         _ => {}
@@ -104,6 +114,13 @@ mod tests {
         assert_eq!(value, json!({"spec": {"replicas": 1, "free": {"x": 1}}}));
         unknown.sort();
         assert_eq!(unknown, ["other", "spec.extra"]);
+    }
+
+    #[test]
+    fn nothing_is_known_below_a_list_where_an_object_belongs() {
+        let mut value = json!({"spec": ["x", [{"key": 1}]]});
+        assert_eq!(prune(&mut value, &node()), ["spec[1][0].key"]);
+        assert_eq!(value, json!({"spec": ["x", [{}]]}));
     }
 
     #[test]

@@ -83,9 +83,11 @@ impl Disk {
     /// # Errors
     /// Returns why it cannot be used; then it is unchanged.
     pub fn open(path: &Path) -> Result<Self, DiskError> {
-        let disk = Self { database: builder().open(path).map_err(redb::Error::from)? };
-        disk.check_format()?;
-        Ok(disk)
+        sound(|| {
+            let disk = Self { database: builder().open(path).map_err(redb::Error::from)? };
+            disk.check_format()?;
+            Ok(disk)
+        })
     }
 
     fn prepare(&self) -> Result<(), DiskError> {
@@ -120,7 +122,7 @@ impl Disk {
             });
             entries.collect()
         };
-        Ok(read()?)
+        sound(|| Ok(read()?))
     }
 
     /// Hands every object of a resource to `take`, in key order.
@@ -134,22 +136,24 @@ impl Disk {
         mut take: impl FnMut(Key, StoredObject),
     ) -> Result<(), DiskError> {
         let open = || -> Result<_, redb::Error> { Ok(self.database.begin_read()?.open_table(OBJECTS)?) };
-        let table = open()?;
-        let entries = table.range((resource, "", "")..).map_err(redb::Error::from)?;
-        for entry in entries {
-            let (key, value) = entry.map_err(redb::Error::from)?;
-            let (owner, namespace, name) = key.value();
-            if owner != resource {
-                break;
+        sound(|| {
+            let table = open()?;
+            let entries = table.range((resource, "", "")..).map_err(redb::Error::from)?;
+            for entry in entries {
+                let (key, value) = entry.map_err(redb::Error::from)?;
+                let (owner, namespace, name) = key.value();
+                if owner != resource {
+                    break;
+                }
+                let (revision, text) = value.value();
+                let parsed: Value = serde_json::from_slice(text).map_err(|error| {
+                    DiskError::Damaged(format!("{resource} {namespace}/{name} is no JSON: {error}"))
+                })?;
+                let object = StoredObject::new(&parsed, revision, selectable_fields);
+                take(Key::new(namespace, name), object);
             }
-            let (revision, text) = value.value();
-            let parsed: Value = serde_json::from_slice(text).map_err(|error| {
-                DiskError::Damaged(format!("{resource} {namespace}/{name} is no JSON: {error}"))
-            })?;
-            let object = StoredObject::new(&parsed, revision, selectable_fields);
-            take(Key::new(namespace, name), object);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn transaction(
@@ -190,8 +194,41 @@ impl Journal for Disk {
     }
 }
 
+/// Reads the file, and takes a panic for the sign of damage that it is: the database trusts what its pages say.
+fn sound<T>(read: impl FnOnce() -> Result<T, DiskError>) -> Result<T, DiskError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(DiskError::Damaged("its pages contradict each other".into())))
+}
+
 fn builder() -> redb::Builder {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES);
     builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_contradict_each_other_are_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        drop(Disk::create(File::create_new(&path).unwrap()).unwrap());
+        let sane = std::fs::read(&path).unwrap();
+        for start in (4096..sane.len().min(40_000)).step_by(4096) {
+            let mut bytes = sane.clone();
+            // Noise, the same in every run.
+            let mut noise = start as u32;
+            for byte in &mut bytes[start..] {
+                noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                *byte = noise.to_be_bytes()[0];
+            }
+            std::fs::write(&path, bytes).unwrap();
+            match Disk::open(&path).and_then(|disk| disk.resources()) {
+                Ok(_) | Err(DiskError::Damaged(_)) => {}
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
 }

@@ -153,6 +153,11 @@ impl Store {
         })
     }
 
+    /// Gives the objects of a resource another form, without a write that anybody would see.
+    pub fn reform(&self, resource: &str, selectable_fields: &[String], reform: impl Fn(&mut Value)) {
+        self.lock().reform(resource, selectable_fields, reform);
+    }
+
     /// Returns the latest revision, whether readers may see it yet or not.
     pub fn revision(&self) -> u64 {
         self.lock().revision

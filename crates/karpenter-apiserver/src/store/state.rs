@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::field_index::FieldIndex;
+use super::field_index::{FieldIndex, indexed_position};
 use super::history::{Compacted, Event, EventKind, History, Undo};
 use super::{Change, Changed, Expected, Key, ResourceName, StoredObject};
 
@@ -220,6 +220,29 @@ impl State {
                 table.index.change(position, &key, None, Some(&object));
             }
             table.objects.insert(key, object);
+        }
+    }
+
+    /// Gives the objects of a resource another form. That is no write: their revisions stay.
+    pub(super) fn reform(
+        &mut self,
+        resource: &str,
+        selectable_fields: &[String],
+        reform: impl Fn(&mut serde_json::Value),
+    ) {
+        let Some(table) = self.tables.get_mut(resource) else { return };
+        for (key, object) in &mut table.objects {
+            let before = object.value();
+            let mut after = before.clone();
+            reform(&mut after);
+            if after == before {
+                continue;
+            }
+            let new = Arc::new(StoredObject::new(&after, object.revision, selectable_fields));
+            if let Some(position) = indexed_position(selectable_fields) {
+                table.index.change(position, key, Some(object), Some(&new));
+            }
+            *object = new;
         }
     }
 

@@ -36,11 +36,24 @@ pub(crate) fn served(resource: &Resource, mut value: Value) -> Value {
 
 /// Turns an object in the version of `resource` into the stored version.
 pub(crate) fn stored(resource: &Arc<Resource>, mut value: Value) -> Value {
-    if resource.conversion == Conversion::Event {
-        rename(&mut value, true);
+    match resource.conversion {
+        Conversion::Stored => {}
+        Conversion::ApiVersion => reform(resource, &mut value),
+        Conversion::Event => {
+            rename(&mut value, true);
+            value["apiVersion"] = resource.stored_api_version().into();
+        }
     }
-    value["apiVersion"] = resource.stored_api_version().into();
     value
+}
+
+/// Gives a custom object the form in which its definition now says that it is stored.
+pub(crate) fn reform(resource: &Resource, value: &mut Value) {
+    value["apiVersion"] = resource.stored_api_version().into();
+    if let Some(custom) = &resource.custom {
+        prune(value, &custom.storage);
+        apply_defaults(value, &custom.storage);
+    }
 }
 
 /// Fields that core events and `events.k8s.io` events name differently: stored name, served name.

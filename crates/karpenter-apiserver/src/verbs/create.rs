@@ -121,13 +121,16 @@ impl Core {
         if !errors.is_empty() {
             return Err(invalid(&errors));
         }
+        kinds::check_create(self, resource, &object)?;
         self.check_escalation(call, &object, None)?;
         kinds::warnings(resource, &object, None).into_iter().for_each(|warning| call.session.warn(warning));
         managers.put(&mut object);
         self.admit(call, &Write::of(call, "CREATE", Some(&object), None)?)?;
-        // This is filled in when the job is read back.
+        // These are filled in when the object is read back.
         if is_job && pod_status::is_unlabelled(&object) {
             pod_status::copy_labels(&mut object);
+        } else if &*resource.name == "namespaces" {
+            kinds::default(&resource.name, &mut object, resource.schema());
         }
         let mut object = stored(resource, object);
         let key = Key::new(call.namespace(), name.as_str());

@@ -220,14 +220,15 @@ impl Core {
             }
         }
         let in_grace = graceful && marked != *object;
-        let freed = set_propagation(resource, &mut marked, options);
+        set_propagation(resource, &mut marked, options);
         kinds::mark_deletion(resource, &mut marked);
         let held = !kinds::is_free_of_finalizers(resource, &marked);
         if in_grace {
             return if held || grace > 0 { Plan::Mark(marked) } else { Plan::MarkAndRemove(marked) };
         }
         if !held {
-            return if freed { Plan::MarkAndRemove(marked) } else { Plan::Remove };
+            // What a last look shows of it still has the finalizers that were let go.
+            return Plan::Remove;
         }
         let metadata = &mut marked["metadata"];
         if !metadata["deletionTimestamp"].is_string() {
@@ -314,8 +315,8 @@ enum Grace {
     Period(i64),
 }
 
-/// Sets the finalizer that stands for what becomes of dependents, and returns whether that changed anything.
-fn set_propagation(resource: &Resource, object: &mut Value, options: &DeleteOptions) -> bool {
+/// Sets the finalizer that stands for what becomes of dependents.
+fn set_propagation(resource: &Resource, object: &mut Value, options: &DeleteOptions) {
     let finalizers = object["metadata"]["finalizers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
     let policy = match (options.orphan_dependents, options.propagation.as_deref()) {
@@ -331,11 +332,11 @@ fn set_propagation(resource: &Resource, object: &mut Value, options: &DeleteOpti
         (Dependents::Orphaned, None) => Some("Orphan"),
         (_, policy) => policy,
     };
-    replace_policy(object, policy)
+    replace_policy(object, policy);
 }
 
-/// Puts the finalizer of one policy in the place of those of all, and returns whether that changed anything.
-fn replace_policy(object: &mut Value, policy: Option<&str>) -> bool {
+/// Puts the finalizer of one policy in the place of those of all.
+fn replace_policy(object: &mut Value, policy: Option<&str>) {
     let before = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     let mut finalizers = before.clone();
     finalizers.retain(|finalizer| finalizer != FOREGROUND && finalizer != ORPHAN);
@@ -346,14 +347,13 @@ fn replace_policy(object: &mut Value, policy: Option<&str>) -> bool {
     }
     // Another order is no change.
     if finalizers.len() == before.len() && finalizers.iter().all(|finalizer| before.contains(finalizer)) {
-        return false;
+        return;
     }
     if finalizers.is_empty() {
         object["metadata"].as_object_mut().map(|metadata| metadata.remove("finalizers"));
     } else {
         object["metadata"]["finalizers"] = Value::Array(finalizers);
     }
-    true
 }
 
 /// Warns a client who says nothing about dependents that are kept.

@@ -18,7 +18,9 @@ pub(super) struct Parsed {
 /// Returns what Go says about the first thing that is wrong.
 pub(super) fn parse(text: &[u8]) -> Result<Parsed, String> {
     let mut duplicates = Vec::new();
-    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    // Go takes bytes that are no text for the character that stands for such.
+    let whole = String::from_utf8_lossy(text);
+    let mut deserializer = serde_json::Deserializer::from_str(&whole);
     let reader = Reader { path: String::new(), duplicates: &mut duplicates };
     let parsed = reader.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     match parsed {
@@ -124,7 +126,7 @@ fn join(earlier: &mut Value, later: Value) {
 
 /// What Go says about a text that is not JSON.
 fn syntax_error(text: &[u8]) -> String {
-    let mut scanner = Scanner { text, at: 0 };
+    let mut scanner = Scanner { text, at: 0, depth: 0 };
     match scanner.document() {
         Err(Stop::End) | Ok(()) => "unexpected end of JSON input".to_owned(),
         Err(Stop::Character(context)) => {
@@ -153,9 +155,14 @@ enum Stop {
     Character(String),
 }
 
+/// How deep objects and lists may stand in one another. Go allows more, but then nobody's objects need it, and what is
+/// read by recursion must end before the stack does.
+const DEPTH_MAX: usize = 127;
+
 struct Scanner<'t> {
     text: &'t [u8],
     at: usize,
+    depth: usize,
 }
 
 impl Scanner<'_> {
@@ -181,8 +188,8 @@ impl Scanner<'_> {
     fn value(&mut self) -> Result<(), Stop> {
         self.space();
         match self.peek()? {
-            b'{' => self.object(),
-            b'[' => self.list(),
+            b'{' => self.inner(Self::object),
+            b'[' => self.inner(Self::list),
             b'"' => self.string(),
             b'-' | b'0'..=b'9' => self.number(),
             b't' => self.literal("true"),
@@ -190,6 +197,16 @@ impl Scanner<'_> {
             b'n' => self.literal("null"),
             _ => Err(Stop::Character("looking for beginning of value".into())),
         }
+    }
+
+    fn inner(&mut self, read: fn(&mut Self) -> Result<(), Stop>) -> Result<(), Stop> {
+        if self.depth == DEPTH_MAX {
+            return Err(Stop::Character("exceeded max depth".into()));
+        }
+        self.depth += 1;
+        read(self)?;
+        self.depth -= 1;
+        Ok(())
     }
 
     fn object(&mut self) -> Result<(), Stop> {
@@ -332,6 +349,21 @@ mod tests {
         ] {
             assert_eq!(parse(text.as_bytes()), Err(expected.to_owned()), "{text}");
         }
+    }
+
+    #[test]
+    fn what_stands_too_deep_is_refused_however_deep_it_is() {
+        for depth in [128, 1_000_000] {
+            let found = parse("[".repeat(depth).as_bytes());
+            assert_eq!(found, Err("invalid character '[' exceeded max depth".to_owned()));
+        }
+        let good = format!("{}{}", "[".repeat(127), "]".repeat(127));
+        assert!(parse(good.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced() {
+        assert_eq!(parse(b"{\"a\": \"x\xff\"}").unwrap().value, json!({"a": "x\u{fffd}"}));
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod eviction;
 mod scale;
 mod token;
 
-pub(crate) use conversion::{served, stored};
+pub(crate) use conversion::{reform, served, stored};
 pub(crate) use delete::{DeleteOptions, FOREGROUND, ORPHAN};
 pub(crate) use reviews::REVIEWS;
 pub(crate) use update::Scope;

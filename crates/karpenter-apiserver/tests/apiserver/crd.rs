@@ -137,7 +137,8 @@ async fn an_object_is_served_in_every_version() {
         "apiVersion": "example.com/v2", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"b": "x", "a": "y"},
     });
     let (code, created) = world.raw("POST", &at("v2"), &[], &widget).await;
-    assert_eq!((code, &created["spec"]), (201, &json!({"b": "x", "size": 1})));
+    // Neither version knows all of it: what is not in the stored one is not kept.
+    assert_eq!((code, &created["spec"]), (201, &json!({"size": 1})));
     let (_, stored) = world.raw("GET", &format!("{}/w", at("v1")), &[], &json!(null)).await;
     assert_eq!((&stored["apiVersion"], &stored["kind"]), (&json!("example.com/v1"), &json!("Widget")));
     let (_, list) = world.raw("GET", &at("v2"), &[], &json!(null)).await;
@@ -147,6 +148,42 @@ async fn an_object_is_served_in_every_version() {
     );
     let (_, group) = world.raw("GET", "/apis/example.com", &[], &json!(null)).await;
     assert_eq!(group["preferredVersion"]["version"], "v2");
+}
+
+#[tokio::test]
+async fn objects_follow_their_definition() {
+    let world = World::new();
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let mut definition = widgets(&json!([version("v1beta1", true, "a")]));
+    assert_eq!(world.raw("POST", path, &[], &definition).await.0, 201);
+    let at = |version: &str| format!("/apis/example.com/{version}/namespaces/default/widgets");
+    let widget = json!({
+        "apiVersion": "example.com/v1beta1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"a": "y"},
+    });
+    let (code, created) = world.raw("POST", &at("v1beta1"), &[], &widget).await;
+    assert_eq!(code, 201);
+    // A new version is stored from now on; the old one is on its way out.
+    let mut old = version("v1beta1", false, "a");
+    old["deprecated"] = json!(true);
+    let mut new = version("v1", true, "b");
+    let fields = &mut new["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    fields["b"]["default"] = json!("new");
+    definition["spec"]["versions"] = json!([old, new]);
+    let merge = [("content-type", "application/merge-patch+json")];
+    let change = json!({"spec": definition["spec"]});
+    assert_eq!(world.raw("PATCH", &format!("{path}/widgets.example.com"), &merge, &change).await.0, 200);
+    let (_, found) = world.raw("GET", &format!("{}/w", at("v1")), &[], &json!(null)).await;
+    assert_eq!(found["apiVersion"], "example.com/v1");
+    assert_eq!(found["spec"], json!({"size": 1, "b": "new"}));
+    assert_eq!(found["metadata"]["resourceVersion"], created["metadata"]["resourceVersion"]);
+    let (_, found) = world.raw("GET", &format!("{}/w", at("v1beta1")), &[], &json!(null)).await;
+    assert_eq!((&found["apiVersion"], &found["spec"]), (&json!("example.com/v1beta1"), &json!({"size": 1})));
+    let warnings = world.warnings("GET", &format!("{}/w", at("v1beta1")), &json!(null)).await;
+    assert_eq!(
+        warnings,
+        ["299 - \"example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget\""],
+        "{warnings:?}"
+    );
 }
 
 #[tokio::test]

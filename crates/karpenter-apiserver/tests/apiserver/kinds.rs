@@ -402,3 +402,52 @@ async fn an_unknown_update_strategy_of_a_stateful_set_is_named_as_a_whole() {
     let (code, status) = post(&world, "/apis/apps/v1/namespaces/default/statefulsets", &set).await;
     assert_eq!((code, causes(&status)), (422, vec!["spec.updateStrategy"]), "{status}");
 }
+
+#[tokio::test]
+async fn a_pod_gets_what_its_runtime_class_says_and_makes_nothing_up() {
+    let world = World::new();
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = |name: &str, mut spec: Value| {
+        spec["containers"] = json!([{"name": "main", "image": "app:1"}]);
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+    };
+    let (code, status) = post(&world, pods, &pod("a", json!({"runtimeClassName": "vm"}))).await;
+    assert_eq!(code, 403);
+    assert!(status["message"].as_str().unwrap().contains("RuntimeClass \"vm\" not found"), "{status}");
+    let class = json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "vm"}, "handler": "vm",
+        "overhead": {"podFixed": {"cpu": "250m"}},
+        "scheduling": {"nodeSelector": {"runtime": "vm"}, "tolerations": [{"key": "vm", "operator": "Exists"}]},
+    });
+    assert_eq!(post(&world, "/apis/node.k8s.io/v1/runtimeclasses", &class).await.0, 201);
+    let (code, created) = post(&world, pods, &pod("a", json!({"runtimeClassName": "vm"}))).await;
+    assert_eq!(code, 201, "{created}");
+    assert_eq!(created["spec"]["overhead"], json!({"cpu": "250m"}));
+    assert_eq!(created["spec"]["nodeSelector"], json!({"runtime": "vm"}));
+    assert!(
+        created["spec"]["tolerations"]
+            .as_array()
+            .unwrap()
+            .contains(&json!({"key": "vm", "operator": "Exists"}))
+    );
+    for (spec, message) in [
+        (json!({"overhead": {"cpu": "1"}}), "without corresponding RuntimeClass defined Overhead"),
+        (json!({"runtimeClassName": "vm", "overhead": {"cpu": "1"}}), "doesn't match RuntimeClass's"),
+        (json!({"runtimeClassName": "vm", "nodeSelector": {"runtime": "x"}}), "conflict: runtimeClass"),
+    ] {
+        let (code, status) = post(&world, pods, &pod("b", spec)).await;
+        assert_eq!(code, 403, "{status}");
+        assert!(status["message"].as_str().unwrap().contains(message), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_is_labelled_with_its_name_even_if_the_server_made_it_up() {
+    let world = World::new();
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "g-"}});
+    let (code, created) = post(&world, "/api/v1/namespaces", &namespace).await;
+    assert_eq!(code, 201);
+    let metadata = &created["metadata"];
+    assert!(metadata["name"].as_str().unwrap().starts_with("g-"), "{created}");
+    assert_eq!(metadata["labels"]["kubernetes.io/metadata.name"], metadata["name"]);
+}

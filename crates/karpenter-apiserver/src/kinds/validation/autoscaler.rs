@@ -62,10 +62,12 @@ fn reference(target: &Place<'_, '_>, any_group: bool, errors: &mut Errors) {
         }
     }
     let version = target.field("apiVersion");
+    let group = version.text().split_once('/').map_or("", |(group, _)| group);
     match version.text().matches('/').count() {
-        0 if any_group => {}
-        0 => errors.push(version.invalid_value(&json!(version.text()), "apiVersion must specify API group")),
-        1 => {}
+        0 | 1 if any_group || !group.is_empty() => {}
+        0 | 1 => {
+            errors.push(version.invalid_value(&json!(version.text()), "apiVersion must specify API group"));
+        }
         _ => errors.push(version.invalid(format!("unexpected GroupVersion string: {}", version.text()))),
     }
 }

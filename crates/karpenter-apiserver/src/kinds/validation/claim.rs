@@ -153,7 +153,7 @@ pub(super) fn volume(volume: &Place<'_, '_>, errors: &mut Errors) {
             errors.push(required.required("must specify required node constraints"));
         }
     }
-    source(&spec, errors);
+    source(&spec, affinity.is_set(), errors);
     let class = spec.field("storageClassName");
     if !class.text().is_empty() {
         errors.form(&class, format::dns_subdomain(class.text()));
@@ -209,7 +209,8 @@ pub(super) fn inline(spec: &Place<'_, '_>, errors: &mut Errors) {
     if !matches!(policy.text(), "" | "Retain") {
         errors.push(policy.forbidden(&format!("may only be Retain {CONTEXT}")));
     }
-    source(spec, errors);
+    // What cannot be said here does not help a local volume.
+    source(spec, false, errors);
     let mode = spec.field("volumeMode");
     if mode.is_set() && mode.text() != "Filesystem" {
         errors.push(mode.forbidden(&format!("may not specify volumeMode other than Filesystem {CONTEXT}")));
@@ -241,7 +242,7 @@ const SOURCES: &[&str] = &[
     "csi",
 ];
 
-fn source(spec: &Place<'_, '_>, errors: &mut Errors) {
+fn source(spec: &Place<'_, '_>, bound_to_nodes: bool, errors: &mut Errors) {
     let mut found = false;
     for name in SOURCES {
         let source = spec.field(name);
@@ -263,8 +264,8 @@ fn source(spec: &Place<'_, '_>, errors: &mut Errors) {
                 } else if path.text().split('/').any(|part| part == "..") {
                     errors.push(path.invalid("must not contain '..'"));
                 }
-                let affinity = spec.field("nodeAffinity");
-                if !affinity.is_set() {
+                if !bound_to_nodes {
+                    let affinity = spec.field("nodeAffinity");
                     errors.push(affinity.required("Local volume requires node affinity"));
                 }
             }

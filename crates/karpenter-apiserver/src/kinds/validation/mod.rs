@@ -17,6 +17,7 @@ mod limit_range;
 mod network;
 mod node;
 mod pod;
+mod pod_status;
 mod probe;
 mod resources;
 mod schedule;

@@ -182,7 +182,7 @@ fn pod_resource_name(place: &Place<'_, '_>, name: &str, errors: &mut Errors) {
     let before = errors.0.len();
     resource_name(place, name, errors);
     if errors.0.len() == before && !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
-        errors.push(FieldError::unsupported(place.path(), &json!(name), &["cpu", "memory"]));
+        errors.push(FieldError::unsupported(place.path(), &json!(name), &["cpu", "hugepages-", "memory"]));
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::{node, pod, resources};
+use super::{node, pod_status, resources};
 use crate::error::FieldError;
 use crate::kinds::format;
 use crate::kinds::place::{Errors, Place};
@@ -67,6 +67,10 @@ const SET_COUNTERS: &[&str] = &[
     "terminatingReplicas",
 ];
 
+/// How long the texts of a condition may be.
+const REASON_MAX: usize = 1024;
+const MESSAGE_MAX: usize = 32 * 1024;
+
 /// Counters that cannot exceed the number of replicas.
 const SHARES: &[&str] =
     &["updatedReplicas", "readyReplicas", "availableReplicas", "fullyLabeledReplicas", "currentReplicas"];
@@ -80,7 +84,7 @@ pub(super) fn validate(resource: &str, object: &Value, old: &Value, errors: &mut
     }
     match resource {
         "nodes" => node::update(object, old, errors),
-        "pods" => pod_status(&status, old, errors),
+        "pods" => pod_status::validate(&root, old, errors),
         "namespaces" => phase(object, errors),
         "persistentvolumeclaims" => {
             for (_, amount) in status.field("capacity").entries() {
@@ -88,6 +92,7 @@ pub(super) fn validate(resource: &str, object: &Value, old: &Value, errors: &mut
             }
         }
         "services" => load_balancer(&status, old, object["spec"]["type"] == "LoadBalancer", errors),
+        "poddisruptionbudgets.policy" => conditions(&status.field("conditions"), errors),
         "ingresses.networking.k8s.io" => balanced_addresses(&status, old, errors),
         "resourcequotas" => {
             resources::quota(&status.field("hard"), errors);
@@ -139,6 +144,41 @@ fn collisions(status: &Place<'_, '_>, before: &Value, errors: &mut Errors) {
     }
 }
 
+/// Conditions of the form that many kinds share.
+fn conditions(list: &Place<'_, '_>, errors: &mut Errors) {
+    let mut kinds = Vec::new();
+    for condition in list.items() {
+        let (kind, state, reason) =
+            (condition.field("type"), condition.field("status"), condition.field("reason"));
+        if kinds.contains(&kind.text()) {
+            errors.push(FieldError::duplicate(kind.path(), &json!(kind.text())));
+        }
+        kinds.push(kind.text());
+        errors.form(&kind, format::label_key(kind.text()));
+        if !matches!(state.text(), "False" | "True" | "Unknown") {
+            errors.push(state.unsupported(&["False", "True", "Unknown"]));
+        }
+        let seen = condition.field("observedGeneration");
+        if seen.number().is_some_and(|number| number < 0) {
+            errors.push(seen.invalid("must be greater than or equal to zero"));
+        }
+        let time = condition.field("lastTransitionTime");
+        if time.text().is_empty() {
+            errors.push(time.required(""));
+        }
+        if reason.text().is_empty() {
+            errors.push(reason.required(""));
+        } else {
+            errors.form(&reason, format::condition_reason(reason.text()));
+        }
+        for (place, limit) in [(reason, REASON_MAX), (condition.field("message"), MESSAGE_MAX)] {
+            if place.text().len() > limit {
+                errors.push(FieldError::too_long(place.path(), limit));
+            }
+        }
+    }
+}
+
 fn phase(namespace: &Value, errors: &mut Errors) {
     let phase = json!(namespace["status"]["phase"].as_str().unwrap_or_default());
     let (expected, state) = if namespace["metadata"]["deletionTimestamp"].is_string() {
@@ -187,83 +227,5 @@ fn balanced_addresses(status: &Place<'_, '_>, old: &Value, errors: &mut Errors) 
                 errors.push(host.invalid("must be a DNS name, not an IP address"));
             }
         }
-    }
-}
-
-fn pod_status(status: &Place<'_, '_>, old: &Value, errors: &mut Errors) {
-    for condition in status.field("conditions").items() {
-        let seen = condition.field("observedGeneration");
-        if seen.number().is_some_and(|number| number < 0) {
-            errors.push(seen.invalid("must be a non-negative integer"));
-        }
-        let kind = condition.field("type").text();
-        if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
-            // Kubernetes spells the field as its own code does.
-            errors.form(&Place::root(&condition.field("Type").path(), &json!(kind)), format::label_key(kind));
-        }
-    }
-    let nominated = status.field("nominatedNodeName");
-    let same = old["status"]["nominatedNodeName"].as_str().unwrap_or_default() == nominated.text();
-    if !same && !nominated.text().is_empty() {
-        errors.form(&nominated, format::dns_subdomain(nominated.text()));
-        if old["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty()) {
-            errors.push(nominated.forbidden("may not be set on pods that are already bound to a node"));
-        }
-    }
-    let seen = status.field("observedGeneration");
-    if seen.number().is_some_and(|number| number < 0) {
-        errors.push(seen.invalid("must be a non-negative integer"));
-    }
-    let quality = status.field("qosClass");
-    if quality.text() != old["status"]["qosClass"].as_str().unwrap_or_default() {
-        errors.push(quality.invalid_value(&json!(quality.text()), "field is immutable"));
-    }
-    restarts(status, old, errors);
-    addresses(&status.field("podIPs"), errors);
-    let hosts = status.field("hostIPs");
-    if let Some(first) = hosts.items().next()
-        && first.field("ip").text() != status.field("hostIP").text()
-    {
-        errors.push(first.field("ip").invalid("must be equal to `hostIP`"));
-    }
-    addresses(&hosts, errors);
-}
-
-/// A container that has ended stays so unless its pod restarts containers.
-fn restarts(status: &Place<'_, '_>, old: &Value, errors: &mut Errors) {
-    let policy = old["spec"]["restartPolicy"].as_str().unwrap_or("Always");
-    let list = status.field("containerStatuses");
-    for (index, before) in old["status"]["containerStatuses"].as_array().into_iter().flatten().enumerate() {
-        let Some(ended) = before["state"].get("terminated").filter(|state| state.is_object()) else {
-            continue;
-        };
-        let failed = ended["exitCode"].as_i64().unwrap_or(0) != 0;
-        if policy == "Always" || (policy == "OnFailure" && failed) {
-            continue;
-        }
-        let runs_again = list
-            .items()
-            .any(|now| now.value["name"] == before["name"] && !now.value["state"]["terminated"].is_object());
-        if runs_again {
-            let path = format!("{}[{index}].state", list.path());
-            errors.push(FieldError::forbidden(path, "may not be transitioned to non-terminated state"));
-        }
-    }
-}
-
-/// At most one address of each family.
-fn addresses(list: &Place<'_, '_>, errors: &mut Errors) {
-    for item in list.items() {
-        let text = json!(item.field("ip").text());
-        pod::ip_address(&Place::root(&item.path(), &text), errors);
-    }
-    if list.len() < 2 {
-        return;
-    }
-    let parsed: Vec<Option<IpAddr>> =
-        list.items().map(|item| item.field("ip").text().parse::<IpAddr>().ok()).collect();
-    let has = |fourth: bool| parsed.iter().flatten().any(|address| address.is_ipv4() == fourth);
-    if !(has(true) && has(false)) || list.len() > 2 {
-        errors.push(list.invalid("may specify no more than one IP for each IP family"));
     }
 }

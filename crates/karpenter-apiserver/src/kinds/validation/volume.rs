@@ -324,11 +324,11 @@ pub(super) fn field_reference(reference: &Place<'_, '_>, allowed: &[&str], error
 pub(super) fn resource_reference(reference: &Place<'_, '_>, in_volume: bool, errors: &mut Errors) {
     const RESOURCES: &[&str] = &[
         "limits.cpu",
-        "limits.memory",
         "limits.ephemeral-storage",
+        "limits.memory",
         "requests.cpu",
-        "requests.memory",
         "requests.ephemeral-storage",
+        "requests.memory",
     ];
     let (container, resource) = (reference.field("containerName"), reference.field("resource"));
     let huge = |text: &str| text.starts_with("requests.hugepages-") || text.starts_with("limits.hugepages-");
