@@ -11,7 +11,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_apiserver::{ApiServer, Options};
 use karpenter_environment::SystemEnvironment;
-use karpenter_models::config::EventDetail;
+use karpenter_models::config::{EventDetail, SchedulerConfig};
 use karpenter_models::scheduler::{Decision, Scheduler};
 use karpenter_models::{Models, ModelsConfig};
 use karpenter_runtime::Runtime;
@@ -43,7 +43,7 @@ fn measure_engine(nodes: usize, pods: usize, deployments: usize) {
     let nodes: Vec<Node> = (0..nodes).map(|index| read(node(index))).collect();
     let pods: Vec<Pod> = (0..pods).map(|index| read(pod(index, index % deployments))).collect();
     let start = Instant::now();
-    let mut scheduler = Scheduler::new("default-scheduler");
+    let mut scheduler = Scheduler::new(SchedulerConfig::default());
     for node in &nodes {
         scheduler.cluster_mut().set_node(node);
     }

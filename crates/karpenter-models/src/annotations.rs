@@ -1,4 +1,4 @@
-//! Annotations by which people and tests tell the models what their workloads and machines do.
+//! Annotations and labels by which people and tests tell the models what their workloads and machines do.
 //!
 //! | On | Annotation | Means |
 //! |---|---|---|
@@ -9,8 +9,11 @@
 //! | Pod | `cluster.model/stop-after` | how long it takes to stop when asked to; the grace period still bounds it |
 //! | Node | `cluster.model/kubelet` | `running`, or `unreachable` or `not-ready` to make it fail |
 //! | Node | `cluster.model/ready-after` | how long after it was created the node is ready |
+//! | Pod | `pod-delete.stage.kwok.x-k8s.io/delay` | the same as `cluster.model/stop-after` |
+//! | Pod | label `kwok.x-k8s.io/stage: unhealthy` | it is never ready |
+//! | Node | label `kwok.x-k8s.io/stage: unhealthy` | its kubelet lives and says nothing of the node's conditions: they are what others write |
 //!
-//! Durations are written as `90s`, `2m30s` or `500ms`. What cannot be read counts as not said.
+//! The last three are what Karpenter's own suites tell kwok. Durations are written as `90s`, `2m30s` or `500ms`. What cannot be read counts as not said.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,6 +34,11 @@ pub const EXIT_CODE: &str = "cluster.model/exit-code";
 pub const STOP_AFTER: &str = "cluster.model/stop-after";
 /// Whether and how a node's kubelet runs.
 pub const KUBELET: &str = "cluster.model/kubelet";
+
+/// How kwok is told how long a pod takes to stop.
+pub const KWOK_STOP_AFTER: &str = "pod-delete.stage.kwok.x-k8s.io/delay";
+/// The label, and its value, with which kwok is told that somebody else decides how healthy a pod or node is.
+pub const STAGE: (&str, &str) = ("kwok.x-k8s.io/stage", "unhealthy");
 
 /// Annotations of an object.
 pub type Annotations = BTreeMap<String, String>;

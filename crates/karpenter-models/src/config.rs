@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
+
 /// Which events the models write. Events are half of all writes of a busy cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EventDetail {
@@ -24,17 +26,37 @@ impl EventDetail {
     }
 }
 
+/// The profile of pods that name none.
+pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
 /// How the scheduler runs.
 #[derive(Clone, Debug)]
 pub struct SchedulerConfig {
-    /// The name pods ask for by `schedulerName`.
-    pub name: String,
+    /// What it offers; pods that ask for anything else are not its business.
+    pub profiles: Vec<SchedulerProfile>,
 }
 
 impl Default for SchedulerConfig {
     fn default() -> Self {
-        Self { name: "default-scheduler".to_owned() }
+        let scheduler_name = DEFAULT_SCHEDULER.to_owned();
+        Self { profiles: vec![SchedulerProfile { scheduler_name, default_constraints: None }] }
     }
+}
+
+impl SchedulerConfig {
+    /// Returns the profile that pods with this `schedulerName` ask for.
+    pub fn profile(&self, scheduler_name: &str) -> Option<&SchedulerProfile> {
+        self.profiles.iter().find(|profile| profile.scheduler_name == scheduler_name)
+    }
+}
+
+/// One way to place pods.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchedulerProfile {
+    /// The name pods ask for by `schedulerName`.
+    pub scheduler_name: String,
+    /// Spread constraints of pods that have none; without a list, pods of a set are spread a little.
+    pub default_constraints: Option<Vec<TopologySpreadConstraint>>,
 }
 
 /// How kubelets behave.

@@ -13,7 +13,7 @@ mod pod_status;
 
 use k8s_openapi::api::core::v1::Node;
 
-use crate::annotations::KUBELET;
+use crate::annotations::{KUBELET, STAGE};
 use crate::config::RunNodes;
 
 pub use node::NodeKubelet;
@@ -30,6 +30,8 @@ pub(crate) enum Health {
     Running,
     /// It works but says it is not ready.
     NotReady,
+    /// It works and leaves the node's conditions to others.
+    Silent,
     /// Nobody hears of it.
     Unreachable,
 }
@@ -38,10 +40,16 @@ pub(crate) enum Health {
 pub(crate) fn health(node: &Node, nodes: RunNodes) -> Option<Health> {
     let annotations = node.metadata.annotations.as_ref();
     let annotation = |name: &str| annotations.and_then(|all| all.get(name)).map(String::as_str);
+    let running = if is_silent(node) { Health::Silent } else { Health::Running };
     match annotation(KUBELET) {
         Some("unreachable") => Some(Health::Unreachable),
         Some("not-ready") => Some(Health::NotReady),
-        Some(_) => Some(Health::Running),
-        None => (nodes == RunNodes::All || annotation(KWOK) == Some("fake")).then_some(Health::Running),
+        Some(_) => Some(running),
+        None => (nodes == RunNodes::All || annotation(KWOK) == Some("fake")).then_some(running),
     }
+}
+
+fn is_silent(node: &Node) -> bool {
+    let (label, value) = STAGE;
+    node.metadata.labels.as_ref().and_then(|labels| labels.get(label)).is_some_and(|found| found == value)
 }

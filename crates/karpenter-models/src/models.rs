@@ -83,7 +83,7 @@ impl Models {
             runtime.add(VolumeAttacher::new(config));
         }
         if let Some(config) = scheduler {
-            runtime.add(SchedulerModel::new(&config, events));
+            runtime.add(SchedulerModel::new(config, events));
         }
         if let Some(config) = kubelets {
             runtime.add(NodeKubelet::new(config.clone()));

@@ -13,12 +13,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use karpenter_runtime::Watches;
 use kube::Resource;
 
-use crate::annotations::{Annotations, PREFIX};
+use crate::annotations::{Annotations, KWOK_STOP_AFTER, PREFIX};
 use crate::scheduler::Demand;
 use crate::selector::Labels;
 
 /// Annotations of other people that the models read.
-const KEPT_ANNOTATIONS: [&str; 3] = [
+const KEPT_ANNOTATIONS: [&str; 4] = [
+    KWOK_STOP_AFTER,
     "batch.kubernetes.io/job-completion-index",
     "controller.kubernetes.io/pod-deletion-cost",
     "kubernetes.io/config.mirror",

@@ -16,6 +16,7 @@ mod rules;
 mod score;
 mod search;
 mod shared;
+mod spread_defaults;
 mod taints;
 mod volume_filter;
 mod volumes;

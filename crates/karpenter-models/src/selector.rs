@@ -146,6 +146,14 @@ impl Selector {
         }
     }
 
+    /// Adds all that another selector asks for; what either selects nothing of, both together do not select.
+    pub fn narrow(&mut self, other: &Self) {
+        match &other.requirements {
+            Some(requirements) => requirements.iter().for_each(|one| self.require(one.clone())),
+            None => *self = Self::NOTHING,
+        }
+    }
+
     /// Returns whether labels are selected.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.as_ref().is_some_and(|all| all.iter().all(|one| one.matches(labels)))

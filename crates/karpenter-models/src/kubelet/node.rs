@@ -132,7 +132,7 @@ impl Controller for NodeKubelet {
                 let drivers = self.drivers(node, view.caches);
                 Outcome::done().then_all(drivers).then(ready).then_all(lease).again(next)
             }
-            Health::NotReady | Health::Running => {
+            Health::NotReady | Health::Running | Health::Silent => {
                 let (lease, next) = self.lease(node, lease, view.now);
                 Outcome::done().then_all(lease).again(next)
             }

@@ -129,7 +129,7 @@ impl Controller for PodKubelet {
         let Some(name) = &pod.node else { return Outcome::done() };
         let node = view.caches.of::<Node>().get(&Key::cluster(name));
         match node.and_then(|node| health(node, self.config.nodes)) {
-            Some(Health::Running | Health::NotReady) => {}
+            Some(Health::Running | Health::NotReady | Health::Silent) => {}
             Some(Health::Unreachable) | None => return Outcome::done(),
         }
         let has_volumes = pod.phase != Phase::Pending || are_attached(pod, name, view.caches);

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::annotations::{EXIT_CODE, READY_AFTER, RUN_FOR, START_AFTER, STOP_AFTER, duration, number};
+use crate::annotations::{
+    EXIT_CODE, KWOK_STOP_AFTER, READY_AFTER, RUN_FOR, STAGE, START_AFTER, STOP_AFTER, duration, number,
+};
 use crate::config::KubeletConfig;
 use crate::pod::{Phase, PodFacts};
 
@@ -52,7 +54,7 @@ pub(crate) fn next_step(pod: &PodFacts, config: &KubeletConfig, has_volumes: boo
             let begun = pod.scheduled.unwrap_or_else(|| pod.created());
             match left(begun, delay, now) {
                 Some(wait) => Step::Wait(wait),
-                None => Step::Start { ready: ready_delay(pod).is_zero() },
+                None => Step::Start { ready: ready_delay(pod).is_some_and(|delay| delay.is_zero()) },
             }
         }
         Phase::Running => run(pod, now),
@@ -71,7 +73,7 @@ fn run(pod: &PodFacts, now: Timestamp) -> Step {
         };
         return if restarts { Step::Restart { exit_code } } else { Step::End { exit_code } };
     }
-    let ready = (!pod.is_ready()).then(|| left(running, ready_delay(pod), now));
+    let ready = ready_delay(pod).filter(|_| !pod.is_ready()).map(|delay| left(running, delay, now));
     if ready == Some(None) {
         return Step::BecomeReady;
     }
@@ -87,14 +89,18 @@ fn run_time(pod: &PodFacts) -> Option<Duration> {
     duration(pod.annotations.as_ref(), RUN_FOR).or_else(|| is_of_job().then_some(Duration::ZERO))
 }
 
-fn ready_delay(pod: &PodFacts) -> Duration {
-    duration(pod.annotations.as_ref(), READY_AFTER).unwrap_or_default()
+/// How long after its start a pod is ready; `None` if it never is.
+fn ready_delay(pod: &PodFacts) -> Option<Duration> {
+    let (label, value) = STAGE;
+    let is_ever = pod.label(label) != Some(value);
+    is_ever.then(|| duration(pod.annotations.as_ref(), READY_AFTER).unwrap_or_default())
 }
 
 fn stop(pod: &PodFacts, config: &KubeletConfig, deadline: Timestamp, now: Timestamp) -> Step {
     let grace = Duration::from_secs(u64::try_from(pod.grace_seconds()).unwrap_or(0));
     let asked = deadline - SignedDuration::try_from(grace).unwrap_or_default();
-    let delay = duration(pod.annotations.as_ref(), STOP_AFTER).unwrap_or(config.pod_stop_after);
+    let told = [STOP_AFTER, KWOK_STOP_AFTER].iter().find_map(|name| duration(pod.annotations.as_ref(), name));
+    let delay = told.unwrap_or(config.pod_stop_after);
     let is_running = pod.phase == Phase::Running;
     let delay = if is_running { delay.min(grace) } else { Duration::ZERO };
     match left(asked, delay, now) {
@@ -149,6 +155,14 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_that_is_called_unhealthy_runs_and_is_never_ready() {
+        let mut pod = json!({"metadata": {"labels": {"kwok.x-k8s.io/stage": "unhealthy"}}});
+        check(json!({}), pod.clone(), 0, &Step::Start { ready: false });
+        crate::json::merge(&mut pod, running());
+        check(json!({}), pod, 100, &Step::Rest);
+    }
+
+    #[test]
     fn a_pod_that_ends_by_itself_ends_as_told() {
         let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         let mut pod = running();
@@ -173,6 +187,7 @@ mod tests {
         check(slow.clone(), pod.clone(), 35, &Step::Wait(Duration::from_secs(5)));
         check(slow, pod.clone(), 40, &Step::Remove { say_so: false });
         check(json!({STOP_AFTER: "2h"}), pod.clone(), 50, &Step::Wait(Duration::from_secs(10)));
+        check(json!({KWOK_STOP_AFTER: "2h"}), pod.clone(), 50, &Step::Wait(Duration::from_secs(10)));
         crate::json::merge(&mut pod, json!({"metadata": {"finalizers": ["example.com/wait"]}}));
         check(json!({}), pod, 30, &Step::Remove { say_so: true });
     }

@@ -33,6 +33,21 @@ pub(crate) struct SpreadRule {
     pub(crate) honours_taints: bool,
 }
 
+impl SpreadRule {
+    /// Reads a constraint, which counts the pods of `selector`.
+    pub(crate) fn new(constraint: &core::TopologySpreadConstraint, selector: Selector) -> Self {
+        Self {
+            topology_key: constraint.topology_key.clone(),
+            selector,
+            max_skew: constraint.max_skew,
+            min_domains: constraint.min_domains.unwrap_or(1),
+            is_hard: constraint.when_unsatisfiable == "DoNotSchedule",
+            honours_affinity: constraint.node_affinity_policy.as_deref() != Some("Ignore"),
+            honours_taints: constraint.node_taints_policy.as_deref() == Some("Honor"),
+        }
+    }
+}
+
 /// Everything the scheduler looks at that pods of a class have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClassSpec {
@@ -96,6 +111,12 @@ impl Demand {
         };
         Self { spec: Arc::new(class), own_labels, pin, claims: claims(pod, spec) }
     }
+
+    /// Returns the demand of a pod that is spread by these rules and no others.
+    pub(crate) fn spread_by(&self, spread: Vec<SpreadRule>) -> Self {
+        let spec = ClassSpec { spread, spreads_by_default: false, ..(*self.spec).clone() };
+        Self { spec: Arc::new(spec), ..self.clone() }
+    }
 }
 
 /// Returns the class of pods that also have these labels.
@@ -118,15 +139,7 @@ fn spread_rules(spec: &core::PodSpec, labels: &Labels) -> Vec<SpreadRule> {
         .map(|constraint| {
             let mut selector = Selector::new(constraint.label_selector.as_ref());
             narrow(&mut selector, constraint.match_label_keys.as_deref(), labels, "In");
-            SpreadRule {
-                topology_key: constraint.topology_key.clone(),
-                selector,
-                max_skew: constraint.max_skew,
-                min_domains: constraint.min_domains.unwrap_or(1),
-                is_hard: constraint.when_unsatisfiable == "DoNotSchedule",
-                honours_affinity: constraint.node_affinity_policy.as_deref() != Some("Ignore"),
-                honours_taints: constraint.node_taints_policy.as_deref() == Some("Honor"),
-            }
+            SpreadRule::new(constraint, selector)
         })
         .collect()
 }

@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 
 use super::cluster::KnownPod;
 use super::engine::{Decision, Scheduler};
+use super::spread_defaults;
 use super::volumes::SELECTED_NODE;
-use crate::config::{EventDetail, SchedulerConfig};
+use crate::config::{DEFAULT_SCHEDULER, EventDetail, SchedulerConfig};
 use crate::event::{About, Happening, event, time};
 use crate::pod::{PodFacts, watch_pods};
 
@@ -27,18 +28,21 @@ const BATCH: usize = 500;
 pub struct SchedulerModel {
     engine: Scheduler,
     events: EventDetail,
+    /// Whether a profile has default constraints, so that it matters what selects pods.
+    gives_constraints: bool,
 }
 
 impl SchedulerModel {
     /// Returns a scheduler that knows nothing yet.
-    pub fn new(config: &SchedulerConfig, events: EventDetail) -> Self {
-        Self { engine: Scheduler::new(&config.name), events }
+    pub fn new(config: SchedulerConfig, events: EventDetail) -> Self {
+        let gives_constraints = config.profiles.iter().any(|one| one.default_constraints.is_some());
+        Self { engine: Scheduler::new(config), events, gives_constraints }
     }
 
-    fn observe(&mut self, change: &Change) {
+    fn observe(&mut self, change: &Change, caches: &Caches) {
         let name = change.key().name();
         if let Some(delta) = change.of::<PodFacts>() {
-            self.observe_pod(change.key(), &delta);
+            self.observe_pod(change.key(), &delta, caches);
         } else if let Some(delta) = change.of::<Node>() {
             match delta.new {
                 Some(node) => {
@@ -52,19 +56,36 @@ impl SchedulerModel {
             self.engine.cluster_mut().set_namespace(name, labels);
         } else if let Some(delta) = change.of::<PodDisruptionBudget>() {
             self.engine.set_budget(change.key().clone(), delta.new);
+        } else if self.gives_constraints && spread_defaults::alters_selectors(change) {
+            self.observe_selectors(change.key().namespace().unwrap_or_default(), caches);
         } else {
             self.observe_storage(change);
         }
     }
 
-    fn observe_pod(&mut self, key: &Key, delta: &Delta<'_, PodFacts>) {
-        let Some(pod) = delta.new else { return self.engine.remove_pod(key) };
-        if delta.old.is_some_and(|old| is_same(old, pod)) {
-            return;
+    fn observe_pod(&mut self, key: &Key, delta: &Delta<'_, PodFacts>, caches: &Caches) {
+        match delta.new {
+            None => self.engine.remove_pod(key),
+            Some(pod) if delta.old.is_some_and(|old| is_same(old, pod)) => {}
+            Some(pod) => self.set_pod(pod, caches),
         }
-        let scheduler = pod.template.spec.scheduler_name.as_deref().unwrap_or("default-scheduler");
-        let is_ours = !pod.is_gated && scheduler == self.engine.name();
-        self.engine.set_known_pod(&KnownPod::of(pod), is_ours);
+    }
+
+    fn set_pod(&mut self, pod: &PodFacts, caches: &Caches) {
+        let mut known = KnownPod::of(pod);
+        let profile = self.engine.profile(&pod.template.spec);
+        if let Some(constraints) = profile.and_then(|profile| profile.default_constraints.as_ref()) {
+            known.demand = spread_defaults::demand(pod, constraints, caches);
+        }
+        let is_ours = !pod.is_gated && profile.is_some();
+        self.engine.set_known_pod(&known, is_ours);
+    }
+
+    /// Takes in that the waiting pods of a namespace may be selected otherwise now.
+    fn observe_selectors(&mut self, namespace: &str, caches: &Caches) {
+        for pod in caches.of::<PodFacts>().in_namespace(namespace).filter(|pod| pod.node.is_none()) {
+            self.set_pod(pod, caches);
+        }
     }
 
     fn observe_storage(&mut self, change: &Change) {
@@ -88,7 +109,9 @@ impl SchedulerModel {
 
     /// Turns a decision into what is done first and what is told about it afterwards.
     fn write(&self, decision: &Decision, view: &View<'_>, writes: &mut Vec<Write>, told: &mut Vec<Write>) {
-        let component = self.engine.name();
+        // Whoever is gone since then needs no place.
+        let Some(placed) = view.caches.of::<PodFacts>().get(decision.pod()) else { return };
+        let component = placed.template.spec.scheduler_name.as_deref().unwrap_or(DEFAULT_SCHEDULER);
         let mut tell = |key: &Key, uid: &str, happening: Happening<'_>| {
             if self.events.tells(happening.is_warning) {
                 told.push(event(&About::new::<Pod>(key, uid), &happening, component, view));
@@ -110,20 +133,17 @@ impl SchedulerModel {
                 }
             }
             Decision::Refuse { pod, uid, message, nominated } => {
-                let known = view.caches.of::<PodFacts>().get(pod);
-                if let Some(patch) =
-                    known.and_then(|known| refusal(known, message, nominated.as_deref(), view))
-                {
+                if let Some(patch) = refusal(placed, message, nominated.as_deref(), view) {
                     writes.push(Write::strategic_patch::<Pod>(pod, patch).status().if_uid(uid));
                     tell(pod, uid, Happening::warning("FailedScheduling", message.clone()));
                 }
             }
-            Decision::Evict { victim, uid, preemptor, node } => {
+            Decision::Evict { victim, uid, node, .. } => {
                 writes.push(
                     Write::strategic_patch::<Pod>(victim, disruption(component, view)).status().if_uid(uid),
                 );
                 writes.push(Write::delete::<Pod>(victim).if_uid(uid));
-                let message = format!("Preempted by pod {preemptor} on node {node}");
+                let message = format!("Preempted by pod {} on node {node}", placed.uid());
                 tell(victim, uid, Happening::normal("Preempted", message));
             }
         }
@@ -148,10 +168,13 @@ impl Controller for SchedulerModel {
         watches.add::<StorageClass>();
         watches.add::<CSINode>();
         watches.add::<VolumeAttachment>();
+        if self.gives_constraints {
+            spread_defaults::watch(watches);
+        }
     }
 
-    fn wake(&mut self, change: &Change, _: &Caches, wakes: &mut Wakes) {
-        self.observe(change);
+    fn wake(&mut self, change: &Change, caches: &Caches, wakes: &mut Wakes) {
+        self.observe(change, caches);
         wakes.wake(Key::everything());
     }
 

@@ -15,6 +15,7 @@ use super::queue::Queue;
 use super::reason::Diagnosis;
 use super::search::{Failure, Search};
 use super::volume_filter::VolumeChoice;
+use crate::config::{DEFAULT_SCHEDULER, SchedulerConfig, SchedulerProfile};
 use karpenter_runtime::Key;
 
 /// After this long without being bound a pod is tried again.
@@ -62,11 +63,21 @@ pub enum Decision {
         victim: Key,
         /// Its uid.
         uid: String,
-        /// The uid of the pod it makes room for.
-        preemptor: String,
+        /// The pod it makes room for.
+        preemptor: Key,
         /// The node it leaves.
         node: String,
     },
+}
+
+impl Decision {
+    /// Returns the pod whose place is decided about.
+    pub fn pod(&self) -> &Key {
+        match self {
+            Self::Bind { pod, .. } | Self::Prepare { pod, .. } | Self::Refuse { pod, .. } => pod,
+            Self::Evict { preemptor, .. } => preemptor,
+        }
+    }
 }
 
 /// A pod that is assumed to be on a node.
@@ -80,7 +91,7 @@ struct Assumed {
 /// Decides where pods go.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
-    name: String,
+    config: SchedulerConfig,
     cluster: Cluster,
     queue: Queue,
     search: Search,
@@ -91,10 +102,10 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Returns a scheduler for the pods that ask for `name`.
-    pub fn new(name: &str) -> Self {
+    /// Returns a scheduler for the pods that ask for one of its profiles.
+    pub fn new(config: SchedulerConfig) -> Self {
         Self {
-            name: name.to_owned(),
+            config,
             cluster: Cluster::new(),
             queue: Queue::default(),
             search: Search::default(),
@@ -127,8 +138,7 @@ impl Scheduler {
     pub fn set_pod(&mut self, pod: &core::Pod) {
         let spec = pod.spec.as_ref();
         let is_ours = spec.is_some_and(|spec| {
-            spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
-                && spec.scheduler_name.as_deref().unwrap_or("default-scheduler") == self.name
+            spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty) && self.profile(spec).is_some()
         });
         self.set_known_pod(&KnownPod::read(pod), is_ours);
     }
@@ -157,9 +167,9 @@ impl Scheduler {
         }
     }
 
-    /// Returns the name of the pods' `schedulerName` this scheduler answers to.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// Returns the profile that a pod asks for.
+    pub(crate) fn profile(&self, spec: &core::PodSpec) -> Option<&SchedulerProfile> {
+        self.config.profile(spec.scheduler_name.as_deref().unwrap_or(DEFAULT_SCHEDULER))
     }
 
     /// Takes in that a pod is gone.
@@ -299,7 +309,7 @@ impl Scheduler {
 
     fn evict(&mut self, id: u32, preemption: &Preemption) {
         let node = self.cluster.nodes.get(preemption.node).name.clone();
-        let preemptor = self.cluster.pod(id).uid.clone();
+        let preemptor = self.cluster.pod(id).key.clone();
         for victim in &preemption.victims {
             let state = self.cluster.pod(*victim);
             if !state.is_terminating {

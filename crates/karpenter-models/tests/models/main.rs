@@ -7,6 +7,7 @@ mod determinism;
 mod fits;
 mod objects;
 mod pods_and_nodes;
+mod profiles;
 mod scheduling;
 mod sets;
 mod volumes;

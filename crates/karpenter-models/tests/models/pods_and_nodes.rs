@@ -99,6 +99,29 @@ async fn a_silent_node_is_tainted_and_its_pods_leave_after_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_others_say_of_a_node_that_is_called_unhealthy_stays() {
+    let world = World::start(ModelsConfig::default());
+    world.add_node("n1", "a", json!({})).await;
+    world.add_node("n2", "a", json!({})).await;
+    world.pass(5).await;
+    let nodes = world.cluster_api::<Node>();
+    let label = json!({"metadata": {"labels": {"kwok.x-k8s.io/stage": "unhealthy"}}});
+    nodes.patch("n1", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    let broken =
+        json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Broken"}]}});
+    for name in ["n1", "n2"] {
+        nodes.patch_status(name, &PatchParams::default(), &Patch::Strategic(&broken)).await.unwrap();
+    }
+    world.pass(120).await;
+    let mut ready = Vec::new();
+    for name in ["n1", "n2"] {
+        let conditions = nodes.get(name).await.unwrap().status.unwrap().conditions.unwrap();
+        ready.extend(conditions.into_iter().find(|found| found.type_ == "Ready").map(|found| found.status));
+    }
+    assert_eq!(ready, ["False", "True"], "a kubelet that speaks says how its node is");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cluster_without_heartbeats_is_at_rest_and_still_finds_a_silent_node() {
     let year = Duration::from_hours(24 * 365);
     let kubelets = KubeletConfig { heartbeat: year, ..KubeletConfig::default() };

@@ -1,6 +1,7 @@
 //! What the scheduler decides, over plain objects.
 
 use jiff::{SignedDuration, Timestamp};
+use karpenter_models::config::SchedulerConfig;
 use karpenter_models::scheduler::{Decision, Scheduler};
 use karpenter_runtime::Key;
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use crate::objects::{node, placed, pod, read};
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn scheduler(nodes: &[(&str, &str)]) -> Scheduler {
-    let mut scheduler = Scheduler::new("default-scheduler");
+    let mut scheduler = Scheduler::new(SchedulerConfig::default());
     for (name, zone) in nodes {
         scheduler.cluster_mut().set_node(&node(name, zone, json!({})));
     }
