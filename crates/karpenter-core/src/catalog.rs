@@ -87,6 +87,17 @@ pub struct InstanceType {
     pub overhead: ResourceList,
     /// CSI driver to the largest number of volumes; a driver not listed is unlimited.
     pub volume_limits: BTreeMap<Arc<str>, u32>,
+    /// What of it operators have corrected.
+    pub overlaid: Overlaid,
+}
+
+/// What `NodeOverlay`s have changed about an instance type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overlaid {
+    /// The price of an offering.
+    pub price: bool,
+    /// Its capacity.
+    pub capacity: bool,
 }
 
 impl InstanceType {

@@ -41,6 +41,16 @@ pub enum ReservedPolicy {
     Fallback,
 }
 
+/// Which of several plans that serve the same pods is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PackingPolicy {
+    /// The cheapest; of equally cheap ones the one with the fewest nodes.
+    #[default]
+    Cheapest,
+    /// The one with the fewest nodes; of those the cheapest.
+    FewestNodes,
+}
+
 /// Settings of the solver.
 #[derive(Clone, Debug)]
 pub struct SolverOptions {
@@ -48,6 +58,8 @@ pub struct SolverOptions {
     pub preferences: PreferencePolicy,
     /// How `minValues` is treated.
     pub min_values: MinValuesPolicy,
+    /// Which plan is kept.
+    pub packing: PackingPolicy,
     /// How reserved offerings are treated; `None` when the feature is off.
     pub reserved: Option<ReservedPolicy>,
     /// Whether pods with dynamic resource claims are refused.
@@ -63,6 +75,7 @@ impl Default for SolverOptions {
         Self {
             preferences: PreferencePolicy::Respect,
             min_values: MinValuesPolicy::Strict,
+            packing: PackingPolicy::Cheapest,
             reserved: Some(ReservedPolicy::Strict),
             ignore_dynamic_resources: true,
             improvement_steps: 150_000,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_core::catalog::{
-    CAPACITY_TYPE, Catalog, HOSTNAME, INSTANCE_TYPE, InstanceType, NODE_POOL, Offering, ZONE,
+    CAPACITY_TYPE, Catalog, HOSTNAME, INSTANCE_TYPE, InstanceType, NODE_POOL, Offering, Overlaid, ZONE,
 };
 use karpenter_core::cluster::{
     ClusterSnapshot, LabelRules, Labels, Node, NodeLife, NodePool, NodeStage, Pod, PodId, PodOwner, PodPhase,
@@ -52,6 +52,7 @@ pub(crate) fn instance_type(count: i64, price: f64) -> Arc<InstanceType> {
         capacity: cores(count),
         overhead: ResourceList::new(),
         volume_limits: BTreeMap::new(),
+        overlaid: Overlaid::default(),
     })
 }
 

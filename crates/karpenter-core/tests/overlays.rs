@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_core::catalog::{
-    CAPACITY_TYPE, Catalog, INSTANCE_TYPE, InstanceType, NODE_POOL, NodeOverlay, Offering, OverlayPrice,
-    Reservation, ZONE, apply_overlays,
+    CAPACITY_TYPE, Catalog, INSTANCE_TYPE, InstanceType, NODE_POOL, NodeOverlay, Offering, Overlaid,
+    OverlayPrice, Reservation, ZONE, apply_overlays,
 };
 use karpenter_core::cluster::NodePool;
 use karpenter_core::requirements::{Operator, Requirement, RequirementSet, ValueSet};
@@ -38,6 +38,7 @@ fn instance_type(name: &str, price: f64) -> InstanceType {
         capacity: resources(&[("cpu", "4"), ("memory", "16Gi")]),
         overhead: resources(&[("cpu", "100m")]),
         volume_limits: BTreeMap::from([("ebs.csi.aws.com".into(), 27)]),
+        overlaid: Overlaid::default(),
     }
 }
 
@@ -206,6 +207,15 @@ fn of_two_prices_of_one_weight_the_one_later_in_the_alphabet_stands() {
     let (after, conflicts) = apply(&catalog(), &[a.clone(), b]);
     assert_eq!(conflicts, ["a"]);
     assert_eq!(prices(&after, "blue", "large"), [2.0; 4]);
+    let (_, found) = apply_overlays(
+        &catalog(),
+        &pools(),
+        &[a.clone(), priced(OverlayPrice::Add(1.0), overlay("b", 5, &[]))],
+    );
+    assert_eq!(
+        found[0].to_string(),
+        "NodeOverlay b has the same weight and decides the price of large in NodePool blue; give one of them another weight"
+    );
     // Agreeing does not help: which of them applies must not depend on what either says.
     let same = priced(OverlayPrice::Absolute(1.0), overlay("b", 5, &[]));
     assert_eq!(apply(&catalog(), &[a, same]).1, ["a"]);
@@ -291,6 +301,7 @@ fn a_price_overlay_leaves_everything_else_as_it_was() {
     let (after, _) = apply(&before, &[priced(OverlayPrice::Absolute(7.0), overlay("o", 0, &[]))]);
     let mut expected = (**of(&before, "blue", "special")).clone();
     expected.offerings.iter_mut().for_each(|offering| offering.price = 7.0);
+    expected.overlaid.price = true;
     assert_eq!(format!("{:?}", of(&after, "blue", "special")), format!("{:?}", Arc::new(expected)));
 }
 

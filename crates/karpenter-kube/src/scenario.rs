@@ -20,7 +20,7 @@ use karpenter_api::{LabelRules, NodePool};
 use karpenter_core::SolverOptions;
 use karpenter_core::catalog::{Catalog, apply_overlays};
 use karpenter_core::cluster::{self, ClusterSnapshot};
-use karpenter_core::plan::{MinValuesPolicy, PreferencePolicy};
+use karpenter_core::plan::{MinValuesPolicy, PackingPolicy, PreferencePolicy};
 use rustc_hash::FxHashSet;
 use serde_json::Value;
 
@@ -170,7 +170,15 @@ fn options(scenario: &Scenario<'_>) -> Result<SolverOptions, Invalid> {
                 .at("minValuesPolicy");
         }
     };
-    Ok(SolverOptions { preferences, min_values, ..SolverOptions::default() })
+    let packing = match given.packing_policy.as_str() {
+        "" | "Cheapest" => PackingPolicy::Cheapest,
+        "FewestNodes" => PackingPolicy::FewestNodes,
+        other => {
+            return Err(Invalid::new(format!("{other:?} is not one of Cheapest, FewestNodes")))
+                .at("packingPolicy");
+        }
+    };
+    Ok(SolverOptions { preferences, min_values, packing, ..SolverOptions::default() })
 }
 
 fn node_pools(pools: &[NodePool], rules: &LabelRules) -> Result<Vec<Arc<cluster::NodePool>>, Invalid> {

@@ -6,6 +6,7 @@
 //! type that is changed alike in several pools stays shared between them. Start at [`apply_overlays`].
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use karpenter_quantity::ResourceList;
@@ -58,6 +59,29 @@ pub struct NodeOverlay {
 pub struct OverlayConflict {
     /// The overlay left out.
     pub overlay: Arc<str>,
+    /// The overlay that decides.
+    pub other: Arc<str>,
+    /// A pool where both would decide.
+    pub node_pool: Arc<str>,
+    /// A type there about which both would decide.
+    pub instance_type: Arc<str>,
+    /// The resource they would both add; none if it is the price.
+    pub resource: Option<Arc<str>>,
+}
+
+impl fmt::Display for OverlayConflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { other, node_pool, instance_type, .. } = self;
+        let subject = match &self.resource {
+            Some(resource) => format!("how much {resource} {instance_type} has"),
+            None => format!("the price of {instance_type}"),
+        };
+        write!(
+            f,
+            "NodeOverlay {other} has the same weight and decides {subject} in NodePool {node_pool}; \
+             give one of them another weight"
+        )
+    }
 }
 
 /// The catalog with the overlays applied, and the overlays left out because they conflict.
@@ -73,10 +97,18 @@ pub fn apply_overlays(
     let mut conflicts = Vec::new();
     for (rank, overlay) in ordered.iter().enumerate() {
         let matches = matches(overlay, &labels);
-        if edits.conflict(overlay, &matches) {
-            conflicts.push(OverlayConflict { overlay: overlay.name.clone() });
-        } else {
-            edits.add(Rank(rank), overlay, matches);
+        match edits.conflict(overlay, &matches, &ordered) {
+            Some((found, decision, resource)) => {
+                let pool = &labels[found.subject.0];
+                conflicts.push(OverlayConflict {
+                    overlay: overlay.name.clone(),
+                    other: ordered[decision.last.0].name.clone(),
+                    node_pool: pool.name.clone(),
+                    instance_type: pool.types[found.subject.1].name.clone(),
+                    resource: resource.map(Arc::from),
+                });
+            }
+            None => edits.add(Rank(rank), overlay, matches),
         }
     }
     (edits.apply(catalog, &labels, &ordered), conflicts)
@@ -154,8 +186,8 @@ struct Rank(usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Decision {
     winner: Rank,
-    /// Weight of the last overlay that had a say: as weights only fall, another of this weight is a conflict.
-    last_weight: i32,
+    /// The last overlay that had a say: as weights only fall, another of its weight is a conflict.
+    last: Rank,
 }
 
 /// What happens to one type of one pool.
@@ -174,16 +206,26 @@ struct Edits {
 }
 
 impl Edits {
-    /// Whether an overlay taken before, of the same weight, decides about one of the same things.
-    fn conflict(&self, overlay: &NodeOverlay, matches: &[Match]) -> bool {
+    /// A match where an overlay taken before, of the same weight, decides about the same thing: the decision, and the resource it is about.
+    fn conflict<'m, 'o>(
+        &self,
+        overlay: &'o NodeOverlay,
+        matches: &'m [Match],
+        ordered: &[&NodeOverlay],
+    ) -> Option<(&'m Match, Decision, Option<&'o str>)> {
         let taken = |decision: Option<&Decision>| {
-            decision.is_some_and(|decision| decision.last_weight == overlay.weight)
+            decision.copied().filter(|decision| ordered[decision.last.0].weight == overlay.weight)
         };
-        matches.iter().any(|found| {
-            let Some(edit) = self.by_type.get(&found.subject) else { return false };
-            let price =
-                overlay.price.is_some() && found.offerings.iter().any(|index| taken(edit.prices.get(index)));
-            price || overlay.capacity.names().any(|name| taken(edit.capacity.get(name)))
+        matches.iter().find_map(|found| {
+            let edit = self.by_type.get(&found.subject)?;
+            let mut prices = overlay.price.iter().flat_map(|_| &found.offerings);
+            let price = prices.find_map(|index| taken(edit.prices.get(index)));
+            let resource =
+                || overlay.capacity.names().find_map(|name| Some((taken(edit.capacity.get(name))?, name)));
+            match price {
+                Some(decision) => Some((found, decision, None)),
+                None => resource().map(|(decision, name)| (found, decision, Some(name))),
+            }
         })
     }
 
@@ -191,16 +233,16 @@ impl Edits {
         if overlay.price.is_none() && overlay.capacity.is_empty() {
             return;
         }
-        let first = Decision { winner: rank, last_weight: overlay.weight };
+        let first = Decision { winner: rank, last: rank };
         for found in matches {
             let edit = self.by_type.entry(found.subject).or_default();
             if overlay.price.is_some() {
                 for index in found.offerings {
-                    edit.prices.entry(index).or_insert(first).last_weight = overlay.weight;
+                    edit.prices.entry(index).or_insert(first).last = rank;
                 }
             }
             for name in overlay.capacity.names() {
-                edit.capacity.entry(name.to_owned()).or_insert(first).last_weight = overlay.weight;
+                edit.capacity.entry(name.to_owned()).or_insert(first).last = rank;
             }
         }
     }
@@ -233,6 +275,8 @@ impl Edits {
 /// The type with its prices and capacity changed, and everything else as it was.
 fn edited(instance_type: &InstanceType, edit: &TypeEdit, ordered: &[&NodeOverlay]) -> InstanceType {
     let mut result = instance_type.clone();
+    result.overlaid.price |= !edit.prices.is_empty();
+    result.overlaid.capacity |= !edit.capacity.is_empty();
     for (index, decision) in &edit.prices {
         let offering = &mut result.offerings[*index];
         if let Some(price) = ordered[decision.winner.0].price {

@@ -3,7 +3,7 @@
 //! Two ideas compete, and the larger saving wins. *Prefixes* takes the first so many candidates away and packs all their pods anew,
 //! which finds what only works together. *Growing* goes through the candidates one by one and lets each leave if that alone
 //! saves more than it costs, first where its pods fit on nodes that stay, then where they fit on new nodes that others share. With few
-//! candidates growing also starts from every prefix that works.
+//! candidates growing also starts from every prefix that works. Where not all candidates may go at once, growing also begins with the dearest.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,40 @@ use crate::solver::{Trial, Way};
 /// With at most so many candidates every prefix is tried, and growing starts from each of them.
 const PREFIXES_ALL: usize = 40;
 
-/// A way to start: this many of the first candidates leave together, placed one way.
-#[derive(Clone, Copy, Debug)]
-struct Start {
+/// A way to start: this many of the first candidates of a line leave together, placed one way.
+#[derive(Clone, Copy)]
+struct Start<'l> {
+    line: &'l Line,
     prefix: usize,
     way: Way,
+}
+
+/// Candidates in the order in which they are asked to leave.
+struct Line {
+    order: Vec<usize>,
+    /// The first ones of every pool, as many as its budget allows.
+    within: Vec<usize>,
+}
+
+impl Line {
+    fn new(field: &Field<'_>, order: Vec<usize>) -> Self {
+        let mut budgets = Budgets::new(field);
+        let within = order.iter().copied().filter(|number| budgets.take(*number)).collect();
+        Self { order, within }
+    }
+
+    /// Whether all of them may leave at once.
+    fn is_whole(&self) -> bool {
+        self.within.len() == self.order.len()
+    }
+
+    /// The same candidates, those that cost most first: where only some may leave, it matters which.
+    fn dearest_first(&self, field: &Field<'_>) -> Self {
+        let price = |number: &usize| field.candidate(*number).price;
+        let mut order = self.order.clone();
+        order.sort_by(|a, b| price(b).total_cmp(&price(a)));
+        Self::new(field, order)
+    }
 }
 
 pub(crate) fn plan(field: &Field<'_>) -> Option<DisruptionCommand> {
@@ -27,18 +56,23 @@ pub(crate) fn plan(field: &Field<'_>) -> Option<DisruptionCommand> {
     if order.len() < 2 {
         return None;
     }
-    let within = within_budgets(field, &order);
-    let mut starts = vec![Start { prefix: 0, way: Way::Existing }];
-    starts.extend(prefixes(within.len()).into_iter().flat_map(|prefix| {
-        std::iter::once(Way::Existing).chain(field.stage.ways()).map(move |way| Start { prefix, way })
+    let gentlest = Line::new(field, order);
+    let dearest = (!gentlest.is_whole()).then(|| gentlest.dearest_first(field));
+    let lines = std::iter::once(&gentlest).chain(&dearest);
+    let mut starts: Vec<Start<'_>> =
+        lines.map(|line| Start { line, prefix: 0, way: Way::Existing }).collect();
+    starts.extend(prefixes(gentlest.within.len()).into_iter().flat_map(|prefix| {
+        let ways = std::iter::once(Way::Existing).chain(field.stage.ways());
+        let line = &gentlest;
+        ways.map(move |way| Start { line, prefix, way })
     }));
     let tried = field.for_each(&starts, |trial, start| {
         let before = trial.point();
-        let outcome = grown(field, trial, (&order, &within), *start);
+        let outcome = grown(field, trial, *start);
         trial.return_to(&before);
         outcome.map(|(savings, _)| savings)
     });
-    let mut best: Option<(f64, Start)> = None;
+    let mut best: Option<(f64, Start<'_>)> = None;
     for (start, savings) in starts.iter().zip(tried) {
         if let Ok(savings) = savings
             && best.is_none_or(|(most, _)| savings > most + TOLERANCE)
@@ -47,15 +81,9 @@ pub(crate) fn plan(field: &Field<'_>) -> Option<DisruptionCommand> {
         }
     }
     let mut trial = field.settled.trial();
-    let (savings, nodes) = grown(field, &mut trial, (&order, &within), best?.1).ok()?;
+    let (savings, nodes) = grown(field, &mut trial, best?.1).ok()?;
     let draft = Draft { nodes, savings, placed: trial.written() };
     Some(field.command(DisruptionMethod::MultiNodeConsolidation, draft))
-}
-
-/// The first candidates of every pool, as many as its budget allows, in order.
-fn within_budgets(field: &Field<'_>, order: &[usize]) -> Vec<usize> {
-    let mut budgets = Budgets::new(field);
-    order.iter().copied().filter(|number| budgets.take(*number)).collect()
 }
 
 fn prefixes(count: usize) -> Vec<usize> {
@@ -104,10 +132,10 @@ impl<'a, 'f> Budgets<'a, 'f> {
 fn grown(
     field: &Field<'_>,
     trial: &mut Trial<'_, '_>,
-    (order, within): (&[usize], &[usize]),
-    start: Start,
+    start: Start<'_>,
 ) -> Result<(f64, Vec<usize>), Failure> {
-    let mut gone: Vec<usize> = within[..start.prefix].to_vec();
+    let order = &start.line.order;
+    let mut gone: Vec<usize> = start.line.within[..start.prefix].to_vec();
     gone.iter().for_each(|number| field.remove(trial, *number));
     if !trial.place(start.way) {
         return Err(Failure::NoPlace);

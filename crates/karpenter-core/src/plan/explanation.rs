@@ -242,7 +242,7 @@ impl Obstacle {
         if *removed_by_offerings > 0 {
             parts.push(
                 counted(*removed_by_offerings, "is", "are")
-                    + " not in stock in the required zone and capacity type",
+                    + " not in stock in the required zone and capacity type (allow others, or wait)",
             );
         }
         if *removed_by_resources > 0 {

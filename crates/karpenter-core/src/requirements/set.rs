@@ -7,16 +7,19 @@ use super::parse::Requirement;
 use super::value_set::ValueSet;
 
 /// One [`ValueSet`] per label key; a key that is not listed accepts anything.
+///
+/// A copy shares everything with its original until one of them is changed: an instance type has dozens of labels, and every pool
+/// has its own copy of every type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequirementSet {
-    keys: BTreeMap<Arc<str>, ValueSet>,
+    keys: Arc<BTreeMap<Arc<str>, ValueSet>>,
 }
 
 impl RequirementSet {
     /// Adds one more condition on `key`.
     pub fn add(&mut self, key: Arc<str>, set: &ValueSet) {
         let combined = self.keys.get(&key).map_or_else(|| set.clone(), |present| present.intersect(set));
-        self.keys.insert(key, combined);
+        Arc::make_mut(&mut self.keys).insert(key, combined);
     }
 
     /// Adds a requirement as written.

@@ -2,7 +2,7 @@
 //!
 //! The queue's run with upstream's rules is the reference where it can be afforded: another plan is kept only if no class of pods has more
 //! members without a place. Among those, the plan that places most pods wins, then the cheapest, then the one with the fewest
-//! nodes, then the earliest; of that one the smallest nodes are joined where it costs next to nothing. Runs come in batches of fixed size, so the plan is the same with one thread or many.
+//! nodes (the other way round where users ask for it), then the earliest; of that one the smallest nodes are joined where it costs next to nothing. Runs come in batches of fixed size, so the plan is the same with one thread or many.
 
 use std::cmp::Ordering;
 
@@ -16,6 +16,7 @@ use super::states::States;
 use super::templates::Template;
 use super::world::{Tuning, World};
 use super::{limits, lots, merging};
+use crate::plan::PackingPolicy;
 
 /// A solved world and the pods that found no place.
 pub(crate) struct Outcome<'p> {
@@ -159,7 +160,7 @@ impl Outcome<'_> {
         self.unplaced_by_class().iter().zip(reference).all(|(own, other)| own <= other)
     }
 
-    /// Whether this plan is better than another: more pods, then a lower price, then fewer nodes.
+    /// Whether this plan is better than another: more pods, then what the policy puts first, a lower price or fewer nodes.
     fn beats(&self, other: &Self) -> bool {
         let (price, other_price) = (self.price(), other.price());
         let by_price = if (price - other_price).abs() <= PRICE_TOLERANCE {
@@ -168,7 +169,11 @@ impl Outcome<'_> {
             price.total_cmp(&other_price)
         };
         let by_nodes = self.world.bins.len().cmp(&other.world.bins.len());
-        self.unplaced().cmp(&other.unplaced()).then(by_price).then(by_nodes).is_lt()
+        let by_policy = match self.world.problem.options.packing {
+            PackingPolicy::Cheapest => by_price.then(by_nodes),
+            PackingPolicy::FewestNodes => by_nodes.then(by_price),
+        };
+        self.unplaced().cmp(&other.unplaced()).then(by_policy).is_lt()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_core::catalog::{
-    CAPACITY_TYPE, Catalog, INSTANCE_TYPE, InstanceType, Offering, Reservation, ZONE,
+    CAPACITY_TYPE, Catalog, INSTANCE_TYPE, InstanceType, Offering, Overlaid, Reservation, ZONE,
 };
 use karpenter_core::cluster::{ClusterSnapshot, NodePool, Pod, PodId, PodOwner, PodPhase, PodSpec};
 use karpenter_core::requirements::{Operator, Requirement, RequirementSet, ValueSet};
@@ -57,6 +57,7 @@ fn instance_type(name: &str, cpu: &str, memory: &str, (capacity_type, price): (&
         capacity: resources(cpu, memory, "8"),
         overhead: ResourceList::new(),
         volume_limits: BTreeMap::new(),
+        overlaid: Overlaid::default(),
     }
 }
 

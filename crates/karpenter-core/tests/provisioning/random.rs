@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karpenter_core::SolverOptions;
 use karpenter_core::catalog::{
-    CAPACITY_TYPE, Catalog, HOSTNAME, INSTANCE_TYPE, InstanceType, NODE_POOL, Offering, RESERVED,
+    CAPACITY_TYPE, Catalog, HOSTNAME, INSTANCE_TYPE, InstanceType, NODE_POOL, Offering, Overlaid, RESERVED,
     Reservation, ZONE,
 };
 use karpenter_core::cluster::{
@@ -249,7 +249,15 @@ fn instance_type() -> impl Strategy<Value = InstanceType> {
                 requirements.require(&other);
             }
             let volume_limits = BTreeMap::from([("csi.example.com".into(), 1)]);
-            InstanceType { name: "".into(), requirements, offerings, capacity, overhead, volume_limits }
+            InstanceType {
+                name: "".into(),
+                requirements,
+                offerings,
+                capacity,
+                overhead,
+                volume_limits,
+                overlaid: Overlaid::default(),
+            }
         },
     )
 }

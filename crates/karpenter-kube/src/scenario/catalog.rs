@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use karpenter_api::LabelRules;
-use karpenter_core::catalog::{CAPACITY_TYPE, INSTANCE_TYPE, InstanceType, Offering, Reservation, ZONE};
+use karpenter_core::catalog::{
+    CAPACITY_TYPE, INSTANCE_TYPE, InstanceType, Offering, Overlaid, Reservation, ZONE,
+};
 use karpenter_core::requirements::{RequirementSet, ValueSet};
 
 use super::format::{InstanceTypeLine, OfferingLine};
@@ -43,6 +45,7 @@ fn instance_type(line: &InstanceTypeLine, rules: &LabelRules) -> Result<Instance
             .iter()
             .map(|(driver, count)| (driver.as_str().into(), *count))
             .collect(),
+        overlaid: Overlaid::default(),
     })
 }
 

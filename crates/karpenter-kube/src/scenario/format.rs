@@ -75,6 +75,8 @@ pub(super) struct Options {
     #[serde(deserialize_with = "or_default")]
     pub(super) min_values_policy: String,
     #[serde(deserialize_with = "or_default")]
+    pub(super) packing_policy: String,
+    #[serde(deserialize_with = "or_default")]
     pub(super) spot_to_spot_consolidation: bool,
 }
 
