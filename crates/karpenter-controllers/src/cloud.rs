@@ -25,6 +25,8 @@ pub(crate) enum CloudRequest {
     List,
     /// What have you said about machines lately?
     Warnings,
+    /// These warnings were heeded.
+    Heeded(Vec<Warning>),
     /// Restart the machine of a claim; requests with one id are one restart.
     Reboot(Arc<NodeClaim>, String),
 }
@@ -37,6 +39,7 @@ impl Request for CloudRequest {
             Self::Reboot(claim, _) => ("restart", claim),
             // Warnings may be taken from a queue; whoever takes them must be the one who acts on them.
             Self::Warnings => return Some("take warnings of the cloud from their queue".to_owned()),
+            Self::Heeded(_) => return Some("tell the cloud which warnings were heeded".to_owned()),
             Self::Find(_) | Self::List => return None,
         };
         Some(format!("{what} the machine of NodeClaim {}", Key::of(&**claim)))
@@ -56,6 +59,8 @@ pub(crate) enum CloudReply {
     Listed(Result<Vec<Machine>, ProviderError>),
     /// To [`CloudRequest::Warnings`].
     Warned(Result<Vec<Warning>, ProviderError>),
+    /// To [`CloudRequest::Heeded`].
+    Acknowledged(Result<(), ProviderError>),
     /// To [`CloudRequest::Reboot`].
     Rebooted(Result<(), RebootError>),
 }
@@ -73,6 +78,7 @@ pub(crate) fn handler(
             CloudRequest::Find(_) => ("Get", String::new()),
             CloudRequest::List => ("List", String::new()),
             CloudRequest::Warnings => ("Warnings", String::new()),
+            CloudRequest::Heeded(_) => ("Heeded", String::new()),
             CloudRequest::Reboot(claim, _) => ("Reboot", node_pool(claim)),
         };
         let call = Call { controller, method, provider: provider.name(), node_pool };
@@ -95,6 +101,7 @@ fn ask(provider: &dyn Provider, request: CloudRequest) -> BoxFuture<'static, Clo
         CloudRequest::Find(id) => provider.find(id).map(CloudReply::Found).boxed(),
         CloudRequest::List => provider.list().map(CloudReply::Listed).boxed(),
         CloudRequest::Warnings => provider.warnings().map(CloudReply::Warned).boxed(),
+        CloudRequest::Heeded(warnings) => provider.heeded(warnings).map(CloudReply::Acknowledged).boxed(),
         CloudRequest::Reboot(claim, operation) => {
             provider.reboot(claim, operation).map(CloudReply::Rebooted).boxed()
         }
@@ -109,6 +116,7 @@ impl CloudReply {
             Self::Found(result) => metrics::failure(result),
             Self::Listed(result) => metrics::failure(result),
             Self::Warned(result) => metrics::failure(result),
+            Self::Acknowledged(result) => metrics::failure(result),
             Self::Rebooted(Ok(())) => None,
             Self::Rebooted(Err(RebootError::NotSupported)) => Some("NodeRebootNotImplementedError"),
             Self::Rebooted(Err(RebootError::Final(_))) => Some("NodeRebootFailedError"),

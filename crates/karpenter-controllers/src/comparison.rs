@@ -153,14 +153,15 @@ impl Controller for Comparing {
 /// Answers questions.
 pub(crate) fn handler(
     karpenter: &Karpenter,
+    state: &Shared,
 ) -> impl Fn(Question) -> BoxFuture<'static, Comparison> + Send + 'static {
-    let (provider, computing) = (karpenter.provider.clone(), karpenter.computing);
+    let (assortment, computing) = (karpenter.assortment(state), karpenter.computing);
     let metrics = karpenter.metrics.clone();
     move |question| {
-        let (provider, metrics) = (provider.clone(), metrics.clone());
+        let (assortment, metrics) = (assortment.clone(), metrics.clone());
         async move {
             let Question { mut snapshot, pools, options, now } = question;
-            let (catalog, _) = catalog(&*provider, &pools, ("comparison", &metrics)).await;
+            let (catalog, _) = catalog(&assortment, &pools, ("comparison", &metrics)).await;
             snapshot.node_pools.retain(|pool| catalog.by_pool.contains_key(&pool.name));
             let (nodes, pods) = unbuilt(&mut snapshot);
             computing

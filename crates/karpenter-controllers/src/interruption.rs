@@ -1,12 +1,18 @@
-//! Interruption: a machine that its cloud will take back is drained while it still runs.
+//! Interruption: a machine that its cloud will take back is drained while it still runs, and one that does not work is replaced.
+//!
+//! The cloud hears that a warning was heeded only after the deletion that follows from it has been written; a process that dies before
+//! hears the warning again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
-use karpenter_provider::{Warning, WarningKind};
+use karpenter_api::annotations::TERMINATION_TIMESTAMP;
+use karpenter_provider::{Response, Warning};
 use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, View, Wakes, Watches, Write};
+use serde_json::json;
 
 use crate::cloud::{CloudReply, CloudRequest};
 use crate::events::{EventType, Events};
@@ -30,38 +36,98 @@ impl Interruption {
         Self { state, warnings: None, asked: false, events: Events::default(), metrics }
     }
 
-    fn heed(&mut self, warning: &Warning, view: &View<'_>) -> Vec<Write> {
-        let WarningKind::SpotInterruption = warning.kind;
+    fn heed(&mut self, warning: &Warning, view: &View<'_>) -> Heeded {
         let (names, nodes) = {
             let state = self.state.lock();
             (state.claims_of(&warning.provider_id), state.nodes_of(&warning.provider_id))
         };
-        let mut writes = Vec::new();
+        let mut heeded = Heeded::default();
         for name in names {
             let Some(claim) = view.caches.of::<NodeClaim>().get(&Key::cluster(&name)).cloned() else {
                 continue;
             };
-            writes.extend(self.tell(&*claim, view));
-            if claim.metadata.deletion_timestamp.is_none() {
-                tracing::info!("NodeClaim {name} is deleted: its spot machine will be taken back");
-                self.metrics.disrupted(Disruption::SpotInterrupted, &claim, &self.state);
+            heeded.events.extend(self.tell(&*claim, warning, view));
+            if warning.response == Response::ReplaceAtOnce {
+                heeded.urgent.extend(hurry(&claim, view));
+            }
+            if warning.response >= Response::Replace && claim.metadata.deletion_timestamp.is_none() {
+                tracing::info!("NodeClaim {name} is deleted: {}", warning.kind.event().1);
+                self.metrics.disrupted(Disruption::Warned(warning.kind), &claim, &self.state);
                 let uid = claim.metadata.uid.as_deref().unwrap_or_default();
                 let deletion = Write::delete::<NodeClaim>(&Key::cluster(&name));
-                writes.push(deletion.if_uid(uid).tolerating(404).tolerating(409));
+                heeded.deletions.push(deletion.if_uid(uid).tolerating(404).tolerating(409));
             }
         }
         let nodes: Vec<Arc<Node>> = nodes
             .iter()
             .filter_map(|name| view.caches.of::<Node>().get(&Key::cluster(name)).cloned())
             .collect();
-        writes.extend(nodes.iter().filter_map(|node| self.tell(&**node, view)));
-        writes
+        heeded.events.extend(nodes.iter().flat_map(|node| self.tell(&**node, warning, view)));
+        heeded
     }
 
-    fn tell<K: kube::Resource<DynamicType = ()>>(&mut self, object: &K, view: &View<'_>) -> Option<Write> {
-        let message = "Spot interruption warning was triggered";
-        self.events.tell(object, EventType::Warning, "SpotInterrupted", message, view.now, view.environment)
+    /// Events about what was said and about what follows from it.
+    fn tell<K: kube::Resource<DynamicType = ()>>(
+        &mut self,
+        object: &K,
+        warning: &Warning,
+        view: &View<'_>,
+    ) -> Vec<Write> {
+        let (reason, message) = warning.kind.event();
+        let type_ =
+            if warning.kind.response() == Response::Tell { EventType::Normal } else { EventType::Warning };
+        let mut told = vec![(type_, reason, message)];
+        if warning.response >= Response::Replace {
+            let message = "Interruption triggered termination";
+            told.push((EventType::Warning, "TerminatingOnInterruption", message));
+        }
+        let events = &mut self.events;
+        told.into_iter()
+            .filter_map(|(type_, reason, message)| {
+                events.tell(object, type_, reason, message, view.now, view.environment)
+            })
+            .collect()
     }
+
+    /// What follows from all warnings: the claims of broken machines wait for nothing, claims are deleted, and then the cloud hears of it.
+    fn heed_all(&mut self, warnings: Vec<Warning>, view: &View<'_>) -> Outcome<CloudRequest> {
+        let mut all = Heeded::default();
+        for warning in &warnings {
+            let Heeded { urgent, deletions, events } = self.heed(warning, view);
+            all.urgent.extend(urgent);
+            all.deletions.extend(deletions);
+            all.events.extend(events);
+        }
+        let outcome = Outcome::after(PERIOD).then_all(all.urgent).then_all(all.deletions);
+        let acknowledged: Vec<Warning> =
+            warnings.into_iter().filter(|warning| warning.receipt.is_some()).collect();
+        let outcome = if acknowledged.is_empty() {
+            outcome
+        } else {
+            outcome.then(Effect::Request(CloudRequest::Heeded(acknowledged)))
+        };
+        outcome.then_all(all.events)
+    }
+}
+
+/// The writes that follow from a warning.
+#[derive(Default)]
+struct Heeded {
+    urgent: Vec<Write>,
+    deletions: Vec<Write>,
+    events: Vec<Write>,
+}
+
+/// Lets the end of a claim wait for nothing from now on, unless it does so already.
+fn hurry(claim: &NodeClaim, view: &View<'_>) -> Option<Write> {
+    let annotations = claim.metadata.annotations.as_ref();
+    let written = annotations.and_then(|annotations| annotations.get(TERMINATION_TIMESTAMP));
+    if written.and_then(|written| written.parse::<Timestamp>().ok()).is_some_and(|until| until <= view.now) {
+        return None;
+    }
+    let now = karpenter_environment::format_time(view.now);
+    let patch = json!({"metadata": {"annotations": {TERMINATION_TIMESTAMP: now}}});
+    Some(Write::merge_patch::<NodeClaim>(&Key::of(claim), patch).tolerating(404))
 }
 
 impl Controller for Interruption {
@@ -85,8 +151,7 @@ impl Controller for Interruption {
 
     fn reconcile(&mut self, _: &Key, view: &View<'_>) -> Outcome<CloudRequest> {
         if let Some(warnings) = self.warnings.take() {
-            let writes: Vec<Write> = warnings.iter().flat_map(|warning| self.heed(warning, view)).collect();
-            return Outcome::after(PERIOD).then_all(writes);
+            return self.heed_all(warnings, view);
         }
         if std::mem::take(&mut self.asked) {
             // The cloud did not answer.
@@ -104,6 +169,11 @@ impl Controller for Interruption {
             }
             CloudReply::Warned(Err(error)) => {
                 tracing::warn!("the cloud cannot be asked for warnings: {error}");
+            }
+            CloudReply::Acknowledged(Err(error)) => {
+                tracing::warn!(
+                    "the cloud cannot be told which warnings were heeded, and may repeat them: {error}"
+                );
             }
             _ => {}
         }

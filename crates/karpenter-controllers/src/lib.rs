@@ -3,6 +3,7 @@
 //! Every controller is a [`karpenter_runtime::Controller`]: synchronous, without I/O, returning effects. What it knows lies in the runtime's
 //! caches and in the shared [`state`]; what it asks of the cloud goes through [`cloud`]. Start at [`Karpenter::install`].
 
+mod assortment;
 mod buffers;
 mod cloud;
 mod comparison;
@@ -20,7 +21,9 @@ mod node_class;
 mod nodeclaim;
 mod nodepool;
 mod observed;
+mod overlays;
 mod patches;
+mod places;
 mod provisioning;
 mod registrations;
 mod spread_defaults;
@@ -32,15 +35,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
+use karpenter_api::LabelRules;
 use karpenter_api::options::{FeatureGate, FeatureGates};
 use karpenter_core::SolverOptions;
 use karpenter_provider::{NodeClassObject, Provider, RepairAction, RepairPolicies};
 use karpenter_runtime::{Controller, Kind, Runtime};
 
+use assortment::Assortment;
 pub use comparison::{Comparison, Comparisons};
 pub use disruption::DisruptionSettings;
 pub use metrics::{Exporter, Exposure, Metrics};
-pub use node_class::{NodeClasses, Readiness};
+pub use node_class::{KeepNodeClass, NodeClasses, Readiness, keep, keep_if_served};
 pub use nodeclaim::FINALIZER;
 pub use observed::ObservedPod;
 pub use provisioning::{BatchSettings, Computing};
@@ -112,13 +117,20 @@ impl Karpenter {
             .ok()
     }
 
-    /// Adds all controllers to `runtime`. Without sound repair policies nothing is repaired, see [`Self::repair_policies`]. `C` is the provider's NodeClass.
+    /// Adds all controllers to `runtime`, for a provider whose only NodeClass is `C`.
     pub fn install<C: Kind + NodeClassObject>(&self, runtime: &mut Runtime) -> Shared {
+        self.install_for(runtime, &[keep::<C>])
+    }
+
+    /// Adds all controllers to `runtime`, with one of `keepers` for each of the provider's NodeClasses: `&[keep::<A>, keep::<B>]`. Without
+    /// sound repair policies nothing is repaired, see [`Self::repair_policies`]. Controllers of the provider's own are added by the provider.
+    pub fn install_for(&self, runtime: &mut Runtime, keepers: &[KeepNodeClass]) -> Shared {
         let rules = self.provider.label_rules();
         let classes = self.provider.node_classes();
         let state = SharedState::new(&rules);
         runtime.measure_with(Arc::new(self.metrics.clone()));
-        let node_classes = NodeClasses::default();
+        let node_classes = NodeClasses::new(self.metrics.transitions.clone());
+        state.lock().set_node_classes(node_classes.clone());
         let manages_costs = self.gates.is_on(FeatureGate::PodDeletionCostManagement);
         let keeper = state::StateKeeper::new(state.clone(), &rules, manages_costs)
             .with_spread(&self.spread_defaults)
@@ -127,15 +139,18 @@ impl Karpenter {
         if manages_costs {
             runtime.add(deletion_cost::DeletionCosts::new(state.clone(), self.metrics.clone()));
         }
-        runtime.add(node_class::NodeClassKeeper::<C>::new(node_classes.clone(), runtime.handle()));
+        keepers.iter().for_each(|keep| keep(&node_classes, runtime));
         runtime.add(nodepool::NodePools::new(state.clone(), rules.clone(), classes, node_classes.clone()));
         let lint = lint::Lint::new(rules.clone(), classes, node_classes.clone());
-        runtime.add_with(lint, lint::handler(self.provider.clone()));
-        let drift = nodeclaim::DriftDetection::new(state.clone(), rules.clone(), node_classes);
-        runtime.add_with(drift, nodeclaim::drift_handler(self.provider.clone(), self.metrics.clone()));
-        let planner = provisioning::Planner::new(self.provider.clone(), self.computing, self.metrics.clone());
-        let movers =
-            disruption::MovePlanner::new(self.provider.clone(), self.computing, self.metrics.clone());
+        let assortment = self.assortment(&state);
+        runtime.add_with(lint, lint::handler(assortment.clone()));
+        let drift = nodeclaim::DriftDetection::new(state.clone(), rules.clone(), node_classes.clone());
+        runtime.add_with(
+            drift,
+            nodeclaim::drift_handler((self.provider.clone(), assortment.clone()), self.metrics.clone()),
+        );
+        let planner = provisioning::Planner::new(assortment.clone(), self.computing, self.metrics.clone());
+        let movers = disruption::MovePlanner::new(assortment, self.computing, self.metrics.clone());
         let policies = self.repair_policies().unwrap_or_default().filter(|_| !self.disruption.legacy_repair);
         let disruption = disruption::Disruption::new(
             state.clone(),
@@ -145,22 +160,8 @@ impl Karpenter {
             (self.gates, policies),
             self.metrics.clone(),
         );
-        let legacy = self.legacy_policies();
-        if let Some(policies) = legacy {
-            runtime.add(node::LegacyRepair::new(state.clone(), policies, self.metrics.clone()));
-        }
-        if self.gates.is_on(FeatureGate::StaticCapacity) {
-            runtime.add(static_capacity::StaticCapacity::new(
-                state.clone(),
-                rules.clone(),
-                classes,
-                self.metrics.clone(),
-            ));
-        }
+        self.add_optional(runtime, &state, (&rules, node_classes));
         let handle = runtime.handle();
-        if self.gates.is_on(FeatureGate::CapacityBuffer) {
-            runtime.add(buffers::Buffers::new(state.clone(), rules.clone(), handle.clone()));
-        }
         let provisioner = provisioning::Provisioner::new(
             state.clone(),
             rules,
@@ -170,7 +171,8 @@ impl Karpenter {
             handle.clone(),
         );
         runtime.add_with(provisioner, move |request| planner.plan(request));
-        let lifecycle = nodeclaim::Lifecycle::new(state.clone(), classes, self.metrics.clone(), handle);
+        let lifecycle =
+            nodeclaim::Lifecycle::new(state.clone(), self.provider.clone(), self.metrics.clone(), handle);
         self.add_asking(lifecycle, runtime);
         self.add_asking(nodeclaim::GarbageCollection::new(state.clone(), self.metrics.clone()), runtime);
         self.add_asking(node::Termination::new(state.clone(), classes, self.metrics.clone()), runtime);
@@ -185,14 +187,50 @@ impl Karpenter {
         state
     }
 
+    /// Adds the controllers of features that are switched on.
+    fn add_optional(
+        &self,
+        runtime: &mut Runtime,
+        state: &Shared,
+        (rules, node_classes): (&LabelRules, NodeClasses),
+    ) {
+        if let Some(policies) = self.legacy_policies() {
+            runtime.add(node::LegacyRepair::new(state.clone(), policies, self.metrics.clone()));
+        }
+        if self.gates.is_on(FeatureGate::StaticCapacity) {
+            runtime.add(static_capacity::StaticCapacity::new(
+                state.clone(),
+                rules.clone(),
+                self.provider.node_classes(),
+                self.metrics.clone(),
+            ));
+        }
+        if self.gates.is_on(FeatureGate::NodeOverlay) {
+            let provider = self.provider.clone();
+            let overlays =
+                overlays::NodeOverlays::new(state.clone(), rules.clone(), provider.clone(), node_classes);
+            runtime.add_with(overlays, overlays::handler(provider, self.computing));
+        }
+        if self.gates.is_on(FeatureGate::CapacityBuffer) {
+            let handle = runtime.handle();
+            runtime.add(buffers::Buffers::new(state.clone(), rules.clone(), handle));
+        }
+    }
+
     /// Adds a controller that compares what nodes cost with what ours would, and returns where its answers are found.
     pub fn compare(&self, runtime: &mut Runtime, state: &Shared) -> Comparisons {
         let comparisons = Comparisons::default();
         let rules = self.provider.label_rules();
         let comparing =
             comparison::Comparing::new(state.clone(), rules, self.solver.clone(), comparisons.clone());
-        runtime.add_with(comparing, comparison::handler(self));
+        runtime.add_with(comparing, comparison::handler(self, state));
         comparisons
+    }
+
+    /// What can be bought.
+    fn assortment(&self, state: &Shared) -> Assortment {
+        let overlays = self.gates.is_on(FeatureGate::NodeOverlay).then(|| state.clone());
+        Assortment::new(self.provider.clone(), overlays)
     }
 
     /// Adds a controller that asks the provider.

@@ -6,15 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use karpenter_api::condition::nodepool::{DEPENDENTS, LINT_PASSED};
 use karpenter_api::{LabelRules, NodePool};
 use karpenter_core::catalog::Catalog;
 use karpenter_lint::{Facts, Finding, Severity, lint_pool};
-use karpenter_provider::{CatalogError, InstanceTypes, NodeClassKind, Provider};
+use karpenter_provider::{CatalogError, InstanceTypes, NodeClassKind};
 use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, Request, View, Wakes, Watches};
 
+use crate::assortment::Assortment;
 use crate::conditions::Conditions;
 use crate::events::{EventType, Events, shortened};
 use crate::node_class::{NodeClasses, Readiness};
@@ -24,6 +26,8 @@ use crate::patches::difference;
 pub(crate) const NAME: &str = "nodepool.lint";
 /// What can be bought changes: how often pools are held against it anew.
 const PERIOD: SignedDuration = SignedDuration::from_mins(30);
+/// How soon it is asked again what can be bought, where the provider does not know yet.
+const UNKNOWN_PERIOD: SignedDuration = SignedDuration::from_secs(10);
 /// For how long a finding is not told again in an event.
 const REPEATED: Duration = Duration::from_hours(6);
 
@@ -32,7 +36,16 @@ struct Judged {
     at: Timestamp,
     generation: Option<i64>,
     has_class: bool,
+    /// Whether the pool was held against what can be bought.
+    knew_machines: bool,
     findings: Vec<Finding>,
+}
+
+impl Judged {
+    /// For how long the judgement stands.
+    fn period(&self) -> SignedDuration {
+        if self.knew_machines { PERIOD } else { UNKNOWN_PERIOD }
+    }
 }
 
 /// The question what a pool may buy.
@@ -77,7 +90,7 @@ impl Lint {
         self.judged.get(key).filter(|judged| {
             judged.generation == pool.metadata.generation
                 && judged.has_class == self.has_class(pool)
-                && now.duration_since(judged.at) < PERIOD
+                && now.duration_since(judged.at) < judged.period()
         })
     }
 
@@ -147,11 +160,14 @@ impl Controller for Lint {
         let Some(judged) = self.fresh(key, pool, view.now) else {
             return Outcome::done().then(Effect::Request(Purchasable(Arc::clone(pool))));
         };
-        let (at, findings) = (judged.at, judged.findings.clone());
-        let update = difference(&**pool, &noted(pool, &findings, view.now));
-        let again = Duration::try_from(PERIOD - view.now.duration_since(at)).unwrap_or_default();
+        let findings = judged.findings.clone();
+        // That nothing was found says little before the pool was held against what can be bought.
+        let says = judged.knew_machines || !findings.is_empty();
+        let update = says.then(|| difference(&**pool, &noted(pool, &findings, view.now))).flatten();
+        let again = judged.period() - view.now.duration_since(judged.at);
+        let again = Duration::try_from(again).unwrap_or_default();
         // Told once the condition stands, which wakes this pool again: a write that is refused takes what follows it along.
-        let told = findings.first().filter(|_| update.is_none()).and_then(|worst| {
+        let told = findings.first().filter(|_| says && update.is_none()).and_then(|worst| {
             let (reason, message) = (worst.code.name(), message(&findings));
             let (now, environment) = (view.now, view.environment);
             self.events.tell_every(REPEATED, &**pool, EventType::Warning, reason, &message, now, environment)
@@ -161,16 +177,21 @@ impl Controller for Lint {
 
     fn hear(&mut self, key: &Key, types: Self::Reply, view: &View<'_>) {
         let Some(pool) = view.caches.of::<NodePool>().get(key) else { return };
+        let knew_machines = types.is_ok();
         // Without a list of machines the rest can still be judged.
         let findings = self.judge(pool, types.ok(), view.now);
         let (generation, has_class) = (pool.metadata.generation, self.has_class(pool));
-        self.judged.insert(key.clone(), Judged { at: view.now, generation, has_class, findings });
+        let judged = Judged { at: view.now, generation, has_class, knew_machines, findings };
+        self.judged.insert(key.clone(), judged);
     }
 }
 
-/// Asks `provider` what a pool may buy.
+/// Answers what a pool may buy.
 pub(crate) fn handler(
-    provider: Arc<dyn Provider>,
+    assortment: Assortment,
 ) -> impl Fn(Purchasable) -> BoxFuture<'static, Result<InstanceTypes, CatalogError>> + Send + 'static {
-    move |Purchasable(pool)| provider.instance_types(pool)
+    move |Purchasable(pool)| {
+        let assortment = assortment.clone();
+        async move { assortment.of(pool).await }.boxed()
+    }
 }

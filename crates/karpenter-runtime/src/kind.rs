@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass, VolumeAttachment};
-use karpenter_api::{CapacityBuffer, NodeClaim, NodePool};
+use karpenter_api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use serde_json::Value;
 
 use crate::cache::Kept;
@@ -70,4 +70,4 @@ kinds!(
     StatefulSet
 );
 kinds!(CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment);
-kinds!(CapacityBuffer, NodeClaim, NodePool);
+kinds!(CapacityBuffer, NodeClaim, NodeOverlay, NodePool);

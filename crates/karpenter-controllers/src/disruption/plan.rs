@@ -11,11 +11,12 @@ use karpenter_core::cluster::ClusterSnapshot;
 use karpenter_core::disruption::{
     DisruptionOptions, DisruptionPlan, PoolCosts, deletion_costs, plan_disruption_step_by_step, pool_costs,
 };
-use karpenter_provider::{CatalogError, Provider};
+use karpenter_provider::CatalogError;
 use karpenter_runtime::Request;
 use tokio::time::Instant;
 
 use super::command::consolidation_type;
+use crate::assortment::Assortment;
 use crate::metrics::Metrics;
 use crate::provisioning::{Computing, catalog};
 
@@ -50,15 +51,15 @@ pub(crate) struct MoveReply {
 /// Plans.
 #[derive(Clone)]
 pub(crate) struct MovePlanner {
-    provider: Arc<dyn Provider>,
+    assortment: Assortment,
     computing: Computing,
     metrics: Metrics,
 }
 
 impl MovePlanner {
-    /// A planner that buys from `provider`.
-    pub(crate) fn new(provider: Arc<dyn Provider>, computing: Computing, metrics: Metrics) -> Self {
-        Self { provider, computing, metrics }
+    /// A planner that buys from `assortment`.
+    pub(crate) fn new(assortment: Assortment, computing: Computing, metrics: Metrics) -> Self {
+        Self { assortment, computing, metrics }
     }
 
     /// Plans.
@@ -67,7 +68,7 @@ impl MovePlanner {
         async move {
             let MoveRequest { mut snapshot, mut pools, mut options, kept, now } = request;
             let (catalog, left_out) =
-                catalog(&*planner.provider, &pools, ("disruption", &planner.metrics)).await;
+                catalog(&planner.assortment, &pools, ("disruption", &planner.metrics)).await;
             let known = |name: &str| catalog.by_pool.contains_key(name);
             snapshot.node_pools.retain(|pool| known(&pool.name));
             options.static_pools.retain(|own| known(&own.pool.name));

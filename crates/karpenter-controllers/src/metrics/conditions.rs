@@ -3,13 +3,15 @@
 //! labels.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use karpenter_api::labels::{INITIALIZED, NODEPOOL};
+use karpenter_api::nodepool::NodeClassReference;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_environment::Environment;
 use karpenter_provider::NodeClassKind;
@@ -21,6 +23,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use super::cluster::{Pairs, gauges};
 use super::series::{Buckets, Exposition};
+use crate::node_class;
 use crate::state::{Shared, State};
 
 /// Buckets of the time between changes, in seconds.
@@ -142,6 +145,8 @@ impl HasConditions for Node {
 #[derive(Clone)]
 pub(crate) struct Transitions {
     by_kind: [Changes; Conditioned::ALL.len()],
+    /// Those of NodeClasses, by the beginning of the names of their metrics.
+    by_class: Arc<Mutex<BTreeMap<String, Changes>>>,
     older: Changes,
 }
 
@@ -186,14 +191,18 @@ impl Changes {
 
 impl Default for Transitions {
     fn default() -> Self {
-        Self { by_kind: Conditioned::ALL.map(|_| Changes::new(CHANGES)), older: Changes::new(OLDER) }
+        let by_kind = Conditioned::ALL.map(|_| Changes::new(CHANGES));
+        Self { by_kind, by_class: Arc::default(), older: Changes::new(OLDER) }
     }
 }
 
 impl Transitions {
-    pub(super) fn register(&self, exposition: &mut Exposition) {
+    pub(super) fn register(&self, classes: &[NodeClassKind], exposition: &mut Exposition) {
         for (kind, changes) in Conditioned::ALL.iter().zip(&self.by_kind) {
             changes.register(kind.prefix(), exposition);
+        }
+        for prefix in class_prefixes(classes) {
+            self.of_class(&prefix).register(&prefix, exposition);
         }
         self.older.register("operator_", exposition);
     }
@@ -205,6 +214,26 @@ impl Transitions {
         std::iter::once((&self.by_kind[index], own)).chain(older).collect()
     }
 
+    fn of_class(&self, prefix: &str) -> Changes {
+        let mut known = self.by_class.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(prefix.to_owned()).or_insert_with(|| Changes::new(CHANGES)).clone()
+    }
+
+    /// Takes note of what changed between two states of a NodeClass.
+    pub(crate) fn see_class(
+        &self,
+        class: &NodeClassReference,
+        old: Option<&node_class::Conditioned>,
+        new: Option<&node_class::Conditioned>,
+        now: Timestamp,
+    ) {
+        let own = self.of_class(&class_prefix(&class.kind));
+        let older = pairs([("group", &*class.group), ("kind", &*class.kind)]);
+        let metrics = [(&own, Pairs::new()), (&self.older, older)];
+        let (old, new) = (old.map(Known::of_class), new.map(Known::of_class));
+        note(&metrics, old.as_ref(), new.as_ref(), now);
+    }
+
     /// Takes note of what changed between two states of an object.
     pub(crate) fn see<O>(&self, old: Option<&O>, new: Option<&O>, labels: &ObjectLabels, now: Timestamp)
     where
@@ -212,22 +241,8 @@ impl Transitions {
     {
         let Some(latest) = new.or(old) else { return };
         let metrics = self.of(O::KIND, labels.of(O::KIND, latest.meta()));
-        if let (Some(gone), None) = (old, new) {
-            let Some(deleted) = &gone.meta().deletion_timestamp else { return };
-            let took = now.duration_since(deleted.0).as_secs_f64().max(0.0);
-            for (changes, extra) in metrics {
-                changes.ended.get_or_create_owned(&extra).observe(took);
-            }
-            return;
-        }
-        let known = old.map(HasConditions::seen).unwrap_or_default();
-        for found in latest.seen() {
-            let before = known.iter().copied().find(|known| known.type_ == found.type_);
-            if before.is_some_and(|before| before.status == found.status) {
-                continue;
-            }
-            metrics.iter().for_each(|(changes, extra)| changes.changed(before, found, extra));
-        }
+        let (old, new) = (old.map(Known::of), new.map(Known::of));
+        note(&metrics, old.as_ref(), new.as_ref(), now);
     }
 
     #[cfg(test)]
@@ -242,6 +257,52 @@ impl Transitions {
     }
 }
 
+/// A state of an object.
+struct Known<'o> {
+    meta: &'o ObjectMeta,
+    conditions: Vec<Seen<'o>>,
+}
+
+impl<'o> Known<'o> {
+    fn of<O: HasConditions + kube::Resource>(object: &'o O) -> Self {
+        Self { meta: object.meta(), conditions: object.seen() }
+    }
+
+    fn of_class(class: &'o node_class::Conditioned) -> Self {
+        Self { meta: &class.meta, conditions: class.conditions.iter().map(Seen::from).collect() }
+    }
+}
+
+/// Counts what changed between two states of an object in all of `metrics`.
+fn note(metrics: &[(&Changes, Pairs)], old: Option<&Known<'_>>, new: Option<&Known<'_>>, now: Timestamp) {
+    let known = old.map(|old| old.conditions.as_slice()).unwrap_or_default();
+    let Some(new) = new else {
+        let Some(deleted) = old.and_then(|gone| gone.meta.deletion_timestamp.clone()) else { return };
+        let took = now.duration_since(deleted.0).as_secs_f64().max(0.0);
+        for (changes, extra) in metrics {
+            changes.ended.get_or_create_owned(extra).observe(took);
+        }
+        return;
+    };
+    for found in &new.conditions {
+        let before = known.iter().copied().find(|known| known.type_ == found.type_);
+        if before.is_some_and(|before| before.status == found.status) {
+            continue;
+        }
+        metrics.iter().for_each(|(changes, extra)| changes.changed(before, *found, extra));
+    }
+}
+
+/// The beginning of the names of the metrics of a NodeClass.
+fn class_prefix(kind: &str) -> String {
+    format!("operator_{}_", kind.to_lowercase())
+}
+
+/// The same for all of them; kinds of one name share their metrics, whatever their group.
+fn class_prefixes(classes: &[NodeClassKind]) -> BTreeSet<String> {
+    classes.iter().map(|class| class_prefix(class.kind)).collect()
+}
+
 fn pairs<const N: usize>(labels: [(&'static str, &str); N]) -> Pairs {
     labels.map(|(name, value)| (Cow::Borrowed(name), value.to_owned())).into()
 }
@@ -250,6 +311,8 @@ fn pairs<const N: usize>(labels: [(&'static str, &str); N]) -> Pairs {
 pub(super) struct Conditions {
     state: Shared,
     labels: ObjectLabels,
+    /// The beginnings of the names of the metrics of NodeClasses.
+    class_prefixes: BTreeSet<String>,
     environment: Arc<dyn Environment>,
 }
 
@@ -262,11 +325,10 @@ impl fmt::Debug for Conditions {
 /// One object as a scrape sees it.
 struct Told<'s> {
     kind: Conditioned,
-    meta: &'s ObjectMeta,
-    conditions: Vec<Seen<'s>>,
+    object: Known<'s>,
 }
 
-impl Told<'_> {
+impl Known<'_> {
     fn name(&self) -> Pairs {
         pairs([
             ("namespace", self.meta.namespace.as_deref().unwrap_or_default()),
@@ -276,19 +338,20 @@ impl Told<'_> {
 }
 
 fn told<O: HasConditions + kube::Resource>(object: &Arc<O>) -> Told<'_> {
-    Told { kind: O::KIND, meta: object.meta(), conditions: object.seen() }
+    Told { kind: O::KIND, object: Known::of(&**object) }
 }
 
 impl Conditions {
-    pub(super) fn new(state: Shared, labels: ObjectLabels, environment: Arc<dyn Environment>) -> Self {
-        Self { state, labels, environment }
+    pub(super) fn new(state: Shared, classes: &[NodeClassKind], environment: Arc<dyn Environment>) -> Self {
+        let (labels, class_prefixes) = (ObjectLabels::new(classes), class_prefixes(classes));
+        Self { state, labels, class_prefixes, environment }
     }
 
     fn encode_objects(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         prefix: &str,
-        objects: &[(&Told<'_>, Pairs)],
+        objects: &[(&Known<'_>, Pairs)],
     ) -> fmt::Result {
         let now = self.environment.now();
         let each = objects.iter().flat_map(|(object, extra)| {
@@ -325,12 +388,22 @@ impl Collector for Conditions {
         for kind in Conditioned::ALL {
             let of_kind = all.iter().filter(|object| object.kind == kind);
             let labelled: Vec<_> =
-                of_kind.map(|object| (object, self.labels.of(kind, object.meta))).collect();
+                of_kind.map(|told| (&told.object, self.labels.of(kind, told.object.meta))).collect();
             self.encode_objects(&mut encoder, kind.prefix(), &labelled)?;
         }
-        let older: Vec<_> =
-            all.iter().filter_map(|object| Some((object, pairs(object.kind.group_and_kind()?)))).collect();
-        self.encode_objects(&mut encoder, "operator_", &older)
+        let classes = state.node_classes().objects();
+        let classes: Vec<_> =
+            classes.iter().map(|(class, object)| (class, Known::of_class(object))).collect();
+        for prefix in &self.class_prefixes {
+            let of_kind = classes.iter().filter(|(class, _)| class_prefix(&class.kind) == *prefix);
+            let of_kind: Vec<_> = of_kind.map(|(_, object)| (object, Pairs::new())).collect();
+            self.encode_objects(&mut encoder, prefix, &of_kind)?;
+        }
+        let older = all.iter().filter_map(|told| Some((&told.object, pairs(told.kind.group_and_kind()?))));
+        let older_classes = classes
+            .iter()
+            .map(|(class, object)| (object, pairs([("group", &*class.group), ("kind", &*class.kind)])));
+        self.encode_objects(&mut encoder, "operator_", &older.chain(older_classes).collect::<Vec<_>>())
     }
 }
 
@@ -366,7 +439,7 @@ mod tests {
         transitions.see(Some(&unknown), Some(&ready), &labels, now);
         transitions.see(Some(&ready), Some(&ready), &labels, now);
         let mut exposition = Exposition::default();
-        transitions.register(&mut exposition);
+        transitions.register(&[], &mut exposition);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &exposition.registry).unwrap();
         let has = |line: &str| assert!(text.lines().any(|found| found == line), "{line}\n{text}");

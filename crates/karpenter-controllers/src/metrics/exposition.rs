@@ -7,9 +7,10 @@ use std::time::Duration;
 use karpenter_api::LabelRules;
 use karpenter_apiserver::{ApiServer, Options};
 use karpenter_environment::{Environment, SimulatedEnvironment};
-use karpenter_kwok::{Kwok, Plenty, definition, generated_instance_types};
+use karpenter_kwok::{Kwok, definition, generated_instance_types};
 use karpenter_provider::Provider;
 use karpenter_runtime::Runtime;
+use karpenter_simcloud::Plenty;
 use kube::Client;
 use serde_json::{Value, json};
 

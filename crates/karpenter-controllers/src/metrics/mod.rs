@@ -26,12 +26,12 @@ use karpenter_api::labels::{CAPACITY_TYPE, NODEPOOL};
 use karpenter_api::{GoDuration, NodeClaim};
 use karpenter_core::disruption::{DisruptionReason, RepairNeed};
 use karpenter_environment::Environment;
-use karpenter_provider::{CatalogError, LaunchError, Provider, ProviderError};
+use karpenter_provider::{CatalogError, LaunchError, Provider, ProviderError, WarningKind};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-pub(crate) use conditions::ObjectLabels;
+pub(crate) use conditions::{ObjectLabels, Transitions};
 pub use counted::Metrics;
 pub use exposure::Exposure;
 pub(crate) use observer::Observer;
@@ -46,7 +46,8 @@ pub(crate) enum Disruption {
     Drifted,
     Empty,
     Expired,
-    SpotInterrupted,
+    /// The cloud said something about the machine.
+    Warned(WarningKind),
     Underutilized,
     Unhealthy,
     GarbageCollected,
@@ -73,7 +74,7 @@ impl Disruption {
             Self::Drifted => "drifted",
             Self::Empty => "empty",
             Self::Expired => "expired",
-            Self::SpotInterrupted => "spot_interrupted",
+            Self::Warned(kind) => kind.metric(),
             Self::Underutilized => "underutilized",
             Self::Unhealthy => "unhealthy",
             Self::GarbageCollected => "garbage_collected",
@@ -260,6 +261,7 @@ impl Exporter {
         exposition.registry.register("karpenter_build_info", "Which build this is", build);
         let rules = provider.label_rules();
         let registry = &mut exposition.registry;
+        provider.register_metrics(registry);
         registry.register_collector(Box::new(cluster::Synchronization::new(Arc::clone(state))));
         if exposure.cluster_state {
             let (state, time) = (|| Arc::clone(state), || Arc::clone(environment));
@@ -268,9 +270,9 @@ impl Exporter {
                 registry.register_collector(Box::new(pods::Pods::new(state(), time())));
             }
             registry.register_collector(Box::new(pools::Pools::new(state(), rules, time())));
-            let labels = ObjectLabels::new(provider.node_classes());
-            registry.register_collector(Box::new(conditions::Conditions::new(state(), labels, time())));
-            metrics.transitions.register(&mut exposition);
+            let classes = provider.node_classes();
+            registry.register_collector(Box::new(conditions::Conditions::new(state(), classes, time())));
+            metrics.transitions.register(classes, &mut exposition);
         }
         Self { exposition, most_series: exposure.most_series }
     }

@@ -87,7 +87,7 @@ fn label<'c>(claim: &'c NodeClaim, key: &str, rules: &LabelRules) -> Option<&'c 
 
 #[cfg(test)]
 mod tests {
-    use karpenter_core::catalog::{Reservation, ZONE};
+    use karpenter_core::catalog::{Overlaid, Reservation, ZONE};
     use karpenter_core::requirements::ValueSet;
     use serde_json::{Value, json};
 
@@ -182,6 +182,7 @@ mod tests {
             capacity: karpenter_quantity::ResourceList::default(),
             overhead: karpenter_quantity::ResourceList::default(),
             volume_limits: std::collections::BTreeMap::new(),
+            overlaid: Overlaid::default(),
         })];
         is_sold(&claim(labels), &types, &LabelRules::default())
     }

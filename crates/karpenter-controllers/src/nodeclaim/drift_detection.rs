@@ -14,6 +14,7 @@ use karpenter_runtime::{Caches, Change, Controller, Effect, Key, Outcome, Reques
 use tokio::time::Instant;
 
 use super::{asks_otherwise, condition, conditions, drift, is_true, uid};
+use crate::assortment::Assortment;
 use crate::metrics::{self, Call, Metrics};
 use crate::node_class::NodeClasses;
 use crate::patches::difference;
@@ -176,11 +177,11 @@ impl Controller for DriftDetection {
 
 /// Asks `provider`.
 pub(crate) fn handler(
-    provider: Arc<dyn Provider>,
+    (provider, assortment): (Arc<dyn Provider>, Assortment),
     metrics: Metrics,
 ) -> impl Fn(DriftQuestion) -> BoxFuture<'static, DriftAnswer> + Send + 'static {
     move |question| {
-        let (provider, metrics) = (provider.clone(), metrics.clone());
+        let (provider, assortment, metrics) = (provider.clone(), assortment.clone(), metrics.clone());
         async move {
             let node_pool = question.claim.metadata.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL));
             let call = |method| Call {
@@ -190,7 +191,7 @@ pub(crate) fn handler(
                 node_pool: node_pool.cloned().unwrap_or_default(),
             };
             let types = match question.pool {
-                Some(pool) => Some(provider.instance_types(pool).await),
+                Some(pool) => Some(assortment.of(pool).await),
                 None => None,
             };
             let asked = Instant::now();

@@ -25,7 +25,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use karpenter_api::condition::nodeclaim::{DEPENDENTS, INITIALIZED, LAUNCHED, REGISTERED};
 use karpenter_api::{NodeClaim, NodePool, labels};
-use karpenter_provider::{LaunchError, NodeClassKind, Termination};
+use karpenter_provider::{LaunchError, NodeClassKind, Provider, Termination};
 use karpenter_runtime::{
     Caches, Change, Controller, Delta, Effect, Handle, Key, Outcome, Status, View, Wakes, Watches, Write,
 };
@@ -52,6 +52,7 @@ pub const FINALIZER: &str = "karpenter.sh/termination";
 /// The controller of NodeClaims.
 pub(crate) struct Lifecycle {
     state: Shared,
+    provider: Arc<dyn Provider>,
     classes: &'static [NodeClassKind],
     launches: Launches,
     /// What was last heard about the machines of deleted claims, by UID.
@@ -65,16 +66,12 @@ pub(crate) struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// A controller of the claims whose NodeClass is one of `classes`.
-    pub(crate) fn new(
-        state: Shared,
-        classes: &'static [NodeClassKind],
-        metrics: Metrics,
-        handle: Handle,
-    ) -> Self {
+    /// A controller of the claims whose NodeClass is one of `provider`'s.
+    pub(crate) fn new(state: Shared, provider: Arc<dyn Provider>, metrics: Metrics, handle: Handle) -> Self {
         Self {
             state,
-            classes,
+            classes: provider.node_classes(),
+            provider,
             launches: Launches::default(),
             stopping: BTreeMap::new(),
             disturbed: BTreeSet::new(),
@@ -123,7 +120,8 @@ impl Lifecycle {
         }
         // Until the machine is written down nobody knows whose node this is, and a change of the node would wake nobody.
         let nodes = if provider_id(claim).is_some() { self.nodes(&new, view.caches) } else { Vec::new() };
-        let node_write = registration::step(&mut new, &nodes, view.now)
+        let delay = self.provider.delays_registration(&new).filter(|_| !is_registered(&new));
+        let node_write = registration::step(&mut new, &nodes, delay.is_some(), view.now)
             .or_else(|| initialization::step(&mut new, &nodes, view.now))
             .or_else(|| registration::hydrate(&new, &nodes));
         if let Some(outcome) = self.end(claim, &new, view) {
@@ -143,6 +141,7 @@ impl Lifecycle {
             liveness::next_check(&new, view.now),
             expiration::next_check(&new, view.now),
             self.launches.next_attempt(uid(claim), view.now),
+            delay,
         ];
         next.into_iter().chain(upkeep).flatten().fold(outcome.then_all(event), Outcome::again)
     }

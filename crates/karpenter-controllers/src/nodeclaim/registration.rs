@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use karpenter_api::condition::AWAITING_RECONCILIATION;
 use karpenter_api::condition::nodeclaim::{LAUNCHED, MULTIPLE_NODES_FOUND, NODE_NOT_FOUND, REGISTERED};
 use karpenter_api::labels::{DO_NOT_SYNC_TAINTS, REGISTERED as REGISTERED_LABEL};
 use karpenter_api::{NodeClaim, taints};
@@ -14,7 +15,13 @@ use super::{FINALIZER, condition, conditions, is_registered, is_true};
 use crate::patches::difference;
 
 /// Brings registration a step further: returns the write to the node that is still missing, or says in the claim how far it is.
-pub(super) fn step(claim: &mut NodeClaim, nodes: &[Arc<Node>], now: Timestamp) -> Option<Write> {
+/// While the provider `delays` it, nothing is promised of the node.
+pub(super) fn step(
+    claim: &mut NodeClaim,
+    nodes: &[Arc<Node>],
+    delays: bool,
+    now: Timestamp,
+) -> Option<Write> {
     if is_registered(claim) || !condition(claim, LAUNCHED).is_some_and(is_true) {
         return None;
     }
@@ -34,6 +41,11 @@ pub(super) fn step(claim: &mut NodeClaim, nodes: &[Arc<Node>], now: Timestamp) -
             return None;
         }
     };
+    if delays {
+        let message = "The provider has yet to say all that the node will be labelled with";
+        conditions(claim, now).set_unknown(REGISTERED, AWAITING_RECONCILIATION, message);
+        return None;
+    }
     if let Some(write) = difference(&**node, &registered(claim, node)) {
         return Some(write);
     }

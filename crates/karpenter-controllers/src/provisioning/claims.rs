@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use karpenter_api::annotations::{MIN_VALUES_RELAXED, NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
+use karpenter_api::annotations::{
+    CAPACITY_OVERLAY_APPLIED, MIN_VALUES_RELAXED, NODEPOOL_HASH, NODEPOOL_HASH_VERSION, PRICE_OVERLAY_APPLIED,
+};
 use karpenter_api::labels::{INSTANCE_TYPE, NODEPOOL, node_class_label};
 use karpenter_api::nodeclaim::{NodeClaimSpec, ResourceRequirements};
 use karpenter_api::{LabelRules, NodeClaim, NodePool, Requirement, hash};
+use karpenter_core::catalog::Overlaid;
 use karpenter_core::plan::ClaimPlan;
 use karpenter_core::requirements;
 
@@ -19,7 +22,7 @@ pub(crate) fn node_claim(plan: &ClaimPlan, pool: &NodePool, name: String) -> Nod
         metadata: ObjectMeta {
             name: Some(name),
             labels: Some(labels(plan, pool)),
-            annotations: Some(annotations(plan.min_values_relaxed, pool)),
+            annotations: Some(planned_annotations(plan, pool)),
             owner_references: Some(vec![owner(pool)]),
             ..ObjectMeta::default()
         },
@@ -98,6 +101,19 @@ fn labels(plan: &ClaimPlan, pool: &NodePool) -> BTreeMap<String, String> {
         }
     }
     labels
+}
+
+/// The annotations of every claim, and whether NodeOverlays had a say in what it may become.
+fn planned_annotations(plan: &ClaimPlan, pool: &NodePool) -> BTreeMap<String, String> {
+    let mut annotations = annotations(plan.min_values_relaxed, pool);
+    let touched = |is: fn(&Overlaid) -> bool| plan.instance_types.iter().any(|found| is(&found.overlaid));
+    let applied = [
+        (PRICE_OVERLAY_APPLIED, touched(|overlaid| overlaid.price)),
+        (CAPACITY_OVERLAY_APPLIED, touched(|overlaid| overlaid.capacity)),
+    ];
+    let applied = applied.into_iter().filter(|(_, applied)| *applied);
+    annotations.extend(applied.map(|(key, _)| (key.to_owned(), "true".to_owned())));
+    annotations
 }
 
 fn annotations(min_values_relaxed: bool, pool: &NodePool) -> BTreeMap<String, String> {

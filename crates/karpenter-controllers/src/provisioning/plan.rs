@@ -10,10 +10,11 @@ use karpenter_core::catalog::Catalog;
 use karpenter_core::cluster::{ClusterSnapshot, Pod, PodSpec};
 use karpenter_core::plan::ProvisioningPlan;
 use karpenter_core::{SolverOptions, plan_provisioning, possible_zones};
-use karpenter_provider::{CatalogError, Provider};
+use karpenter_provider::CatalogError;
 use karpenter_runtime::Request;
 use tokio::time::Instant;
 
+use crate::assortment::Assortment;
 use crate::metrics::{self, Call, Metrics};
 
 /// Where plans are computed.
@@ -67,15 +68,15 @@ pub(crate) struct PlanReply {
 /// Plans.
 #[derive(Clone)]
 pub(crate) struct Planner {
-    provider: Arc<dyn Provider>,
+    assortment: Assortment,
     computing: Computing,
     metrics: Metrics,
 }
 
 impl Planner {
-    /// A planner that buys from `provider`.
-    pub(crate) fn new(provider: Arc<dyn Provider>, computing: Computing, metrics: Metrics) -> Self {
-        Self { provider, computing, metrics }
+    /// A planner that buys from `assortment`.
+    pub(crate) fn new(assortment: Assortment, computing: Computing, metrics: Metrics) -> Self {
+        Self { assortment, computing, metrics }
     }
 
     /// Plans.
@@ -84,7 +85,7 @@ impl Planner {
         async move {
             let PlanRequest { mut snapshot, mut pools, options } = request;
             let (catalog, left_out) =
-                catalog(&*planner.provider, &pools, ("provisioner", &planner.metrics)).await;
+                catalog(&planner.assortment, &pools, ("provisioner", &planner.metrics)).await;
             let known = |name: &str| catalog.by_pool.contains_key(name);
             snapshot.node_pools.retain(|pool| known(&pool.name));
             pools.retain(|pool| pool.metadata.name.as_deref().is_some_and(known));
@@ -108,7 +109,7 @@ impl Planner {
 
 /// What can be bought for each pool, and the pools for which that is not known.
 pub(crate) async fn catalog(
-    provider: &dyn Provider,
+    assortment: &Assortment,
     pools: &[Arc<NodePool>],
     (controller, metrics): (&'static str, &Metrics),
 ) -> (Catalog, Vec<(String, CatalogError)>) {
@@ -117,11 +118,11 @@ pub(crate) async fn catalog(
     for pool in pools {
         let name = pool.metadata.name.clone().unwrap_or_default();
         let asked = Instant::now();
-        let answer = provider.instance_types(Arc::clone(pool)).await;
+        let answer = assortment.of(Arc::clone(pool)).await;
         let call = Call {
             controller,
             method: "GetInstanceTypes",
-            provider: provider.name(),
+            provider: assortment.provider(),
             node_pool: name.clone(),
         };
         metrics.called(&call, asked.elapsed(), metrics::catalog_failure(&answer));

@@ -11,6 +11,7 @@ mod knobs;
 mod life;
 mod lint;
 mod metrics;
+mod node_overlays;
 mod observer;
 mod provider;
 mod repair;

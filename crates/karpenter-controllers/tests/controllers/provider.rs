@@ -1,14 +1,16 @@
 //! A provider that is KWOK, except for what the test has it say.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_kwok::Kwok;
 use karpenter_provider::{
-    CatalogError, InstanceTypes, LaunchError, Machine, NodeClassKind, Provider, ProviderError, RebootError,
-    RepairPolicy, Termination, Warning,
+    CatalogError, InstanceTypes, LaunchError, Machine, NodeClassKind, Overlays, Provider, ProviderError,
+    RebootError, RepairPolicy, Termination, Warning,
 };
 
 /// What the test has the provider say.
@@ -18,6 +20,8 @@ pub(crate) struct Said {
     pub(crate) drift: Mutex<Option<String>>,
     /// Instance types that are no longer sold.
     pub(crate) withdrawn: Mutex<Vec<String>>,
+    /// How long the next launches take, one after the other; others take no time.
+    pub(crate) launches_take: Mutex<VecDeque<Duration>>,
     /// Why machines cannot be restarted.
     pub(crate) no_reboot: Mutex<Option<RebootError>>,
 }
@@ -42,7 +46,13 @@ impl Provider for Double {
     }
 
     fn launch(&self, claim: Arc<NodeClaim>) -> BoxFuture<'static, Result<Machine, LaunchError>> {
-        self.kwok.launch(claim)
+        let takes = self.said.launches_take.lock().unwrap().pop_front();
+        let launch = self.kwok.launch(claim);
+        async move {
+            tokio::time::sleep(takes.unwrap_or_default()).await;
+            launch.await
+        }
+        .boxed()
     }
 
     fn terminate(&self, claim: Arc<NodeClaim>) -> BoxFuture<'static, Result<Termination, ProviderError>> {
@@ -65,6 +75,10 @@ impl Provider for Double {
             Ok(types.iter().filter(|found| !withdrawn.contains(&found.name.to_string())).cloned().collect())
         }
         .boxed()
+    }
+
+    fn heed_overlays(&self, overlays: Overlays) {
+        self.kwok.heed_overlays(overlays);
     }
 
     fn drift(&self, _: Arc<NodeClaim>) -> BoxFuture<'static, Result<Option<String>, ProviderError>> {

@@ -1,5 +1,7 @@
 //! What other parts of the cluster do to pods, and what that means for the nodes they get.
 
+use std::time::Duration;
+
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, Service, TopologySpreadConstraint};
 use karpenter_controllers::Karpenter;
@@ -8,7 +10,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use crate::static_capacity::live;
-use crate::world::{World, pass};
+use crate::world::{World, condition, pass};
 
 async fn create<K>(world: &World, object: Value) -> K
 where
@@ -102,4 +104,35 @@ async fn what_admission_adds_to_the_pods_of_a_daemon_set_is_reckoned_with() {
     let status = nodes[0].status.clone().unwrap();
     let cpu: u32 = status.capacity.unwrap()["cpu"].0.parse().unwrap();
     assert!(cpu > 40, "{cpu} processors are not enough for both");
+}
+
+/// Which pod each claim was made for, as the nominations tell it.
+async fn nominated_for(world: &World, claim: &str) -> String {
+    let nominations = world.events("Nominated").await;
+    let about = |message: &str| message.contains(claim);
+    let event = nominations.into_iter().find(|event| event.message.as_deref().is_some_and(about)).unwrap();
+    event.involved_object.name.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_loses_its_node_to_another_gets_the_machine_of_the_other() {
+    let world = World::new().await;
+    world.cloud.launches_take.lock().unwrap().push_back(Duration::from_secs(200));
+    let _running = world.start();
+    for pod in ["a", "b"] {
+        world.create_pending_pod(pod, "200").await;
+    }
+    pass(60).await;
+    world.make_new_nodes_ready().await;
+    pass(10).await;
+    let claims = world.list_claims().await;
+    let slow = claims.iter().find(|claim| condition(claim, "Launched") != "True").unwrap();
+    let early = nominated_for(&world, slow.metadata.name.as_deref().unwrap()).await;
+    let [node] = &world.list_nodes().await[..] else { panic!("one machine is there") };
+    world.bind(&early, node.metadata.name.as_deref().unwrap()).await;
+
+    pass(90).await;
+    assert_eq!(world.list_claims().await.len(), 2, "the machine under way is for the pod that waits");
+    pass(120).await;
+    assert_eq!(world.list_nodes().await.len(), 2);
 }

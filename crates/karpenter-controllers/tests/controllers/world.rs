@@ -10,10 +10,9 @@ use karpenter_api::{LabelRules, NodeClaim, NodePool};
 use karpenter_apiserver::{ApiServer, Options};
 use karpenter_controllers::{Computing, Exporter, Exposure, Karpenter};
 use karpenter_environment::{Environment, SimulatedEnvironment};
-use karpenter_kwok::{
-    KWOKNodeClass, Kwok, Market, Plenty, SimulatedCloud, definition, generated_instance_types,
-};
+use karpenter_kwok::{KWOKNodeClass, Kwok, definition, generated_instance_types};
 use karpenter_runtime::Runtime;
+use karpenter_simcloud::{Market, Plenty, SimulatedCloud};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
