@@ -51,6 +51,7 @@
   "batchIdleDuration" "BATCH_IDLE_DURATION"
   "preferencePolicy" "PREFERENCE_POLICY"
   "minValuesPolicy" "MIN_VALUES_POLICY"
+  "packingPolicy" "PACKING_POLICY"
   "ignoreDRARequests" "IGNORE_DRA_REQUESTS"
   "disableClusterStateObservability" "DISABLE_CLUSTER_STATE_OBSERVABILITY"
   "schedulerConfig" "SCHEDULER_CONFIG"
@@ -66,7 +67,10 @@
   "reservedENIs" "RESERVED_ENIS"
   "disableDryRun" "DISABLE_DRY_RUN"
   "amiRefreshInterval" "AMI_REFRESH_INTERVAL"
-  "subnetRefreshInterval" "SUBNET_REFRESH_INTERVAL" }}
+  "subnetRefreshInterval" "SUBNET_REFRESH_INTERVAL"
+  "replaceOnRebalance" "REPLACE_ON_REBALANCE"
+  "clusterID" "CLUSTER_ID"
+  "interruption" "INTERRUPTION" }}
 {{- range $value, $variable := $settings }}
 {{- $set := index $.Values.settings $value }}
 {{- if and (not (kindIs "invalid" $set)) (ne (toString $set) "") }}
@@ -77,5 +81,19 @@
 {{- with .Values.settings.awsFeatureGates }}
 - name: AWS_FEATURE_GATES
   value: {{ printf "NodeClassCEL=%t" (default false .nodeClassCEL) | quote }}
+{{- end }}
+{{- if eq .Values.provider "alibabacloud" }}
+{{- with .Values.alibabacloud.regionID }}
+- name: ALIBABA_CLOUD_REGION_ID
+  value: {{ . | quote }}
+{{- end }}
+{{- if .Values.alibabacloud.rrsa.roleARN }}
+- name: ALIBABA_CLOUD_ROLE_ARN
+  value: {{ .Values.alibabacloud.rrsa.roleARN | quote }}
+- name: ALIBABA_CLOUD_OIDC_PROVIDER_ARN
+  value: {{ required "alibabacloud.rrsa.oidcProviderARN is missing: the OIDC provider that ACK made when RRSA was enabled" .Values.alibabacloud.rrsa.oidcProviderARN | quote }}
+- name: ALIBABA_CLOUD_OIDC_TOKEN_FILE
+  value: /var/run/secrets/ack.alibabacloud.com/rrsa-tokens/token
+{{- end }}
 {{- end }}
 {{- end -}}

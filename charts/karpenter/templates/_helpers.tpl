@@ -142,3 +142,21 @@ tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
+
+{{/* API groups and resources of the provider's NodeClasses. */}}
+{{- define "karpenter.nodeClassGroups" -}}
+{{- $groups := dict
+  "kwok" (list "karpenter.kwok.sh")
+  "aws" (list "karpenter.k8s.aws")
+  "alibabacloud" (list "karpenter.alibabacloud.com" "karpenter.k8s.alibabacloud.com" "karpenter.k8s.alibabacloud") -}}
+{{- join ", " (required (printf "there is no provider %s: it is one of kwok, aws, alibabacloud" .Values.provider) (index $groups .Values.provider)) -}}
+{{- end -}}
+
+{{- define "karpenter.nodeClasses" -}}
+{{- index (dict "kwok" "kwoknodeclasses" "aws" "ec2nodeclasses" "alibabacloud" "ecsnodeclasses") .Values.provider -}}
+{{- end -}}
+
+{{/* Whether the token of a service account is mounted for RRSA. */}}
+{{- define "karpenter.rrsa" -}}
+{{- if and (eq .Values.provider "alibabacloud") .Values.alibabacloud.rrsa.roleARN }}true{{ end -}}
+{{- end -}}

@@ -110,6 +110,8 @@ pub mod nodeclaim {
 pub mod nodeoverlay {
     /// The overlay is valid and conflicts with no other; `Ready` rests on it.
     pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
+    /// The conditions `Ready` rests on.
+    pub const DEPENDENTS: &[&str] = &[VALIDATION_SUCCEEDED];
     /// Reason of `ValidationSucceeded` false: the overlay itself is wrong.
     pub const RUNTIME_VALIDATION: &str = "RuntimeValidation";
     /// Reason of `ValidationSucceeded` false: another overlay of the same weight says otherwise.

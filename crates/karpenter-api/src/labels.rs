@@ -122,35 +122,91 @@ pub mod aws {
     /// Every value of [`INSTANCE_TENANCY`].
     pub const TENANCIES: &[&str] = &["dedicated", "default"];
 
+    /// The reservation a machine is paid from.
+    pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+    /// Whether the owner of the reservation may take it back.
+    pub const CAPACITY_RESERVATION_INTERRUPTIBLE: &str =
+        "karpenter.k8s.aws/capacity-reservation-interruptible";
+    /// `default` or `capacity-block`.
+    pub const CAPACITY_RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
+    /// How many accelerators, which are not GPUs.
+    pub const INSTANCE_ACCELERATOR_COUNT: &str = "karpenter.k8s.aws/instance-accelerator-count";
+    /// Who makes the accelerators.
+    pub const INSTANCE_ACCELERATOR_MANUFACTURER: &str = "karpenter.k8s.aws/instance-accelerator-manufacturer";
+    /// What the accelerators are called.
+    pub const INSTANCE_ACCELERATOR_NAME: &str = "karpenter.k8s.aws/instance-accelerator-name";
+    /// Whether the family is one of the `-flex` ones.
+    pub const INSTANCE_CAPABILITY_FLEX: &str = "karpenter.k8s.aws/instance-capability-flex";
+    /// The letters a family begins with.
+    pub const INSTANCE_CATEGORY: &str = "karpenter.k8s.aws/instance-category";
+    /// Number of virtual processors.
+    pub const INSTANCE_CPU: &str = "karpenter.k8s.aws/instance-cpu";
+    /// Who makes the processor.
+    pub const INSTANCE_CPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-cpu-manufacturer";
+    /// Clock of the processor.
+    pub const INSTANCE_CPU_SUSTAINED_CLOCK_SPEED_MHZ: &str =
+        "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz";
+    /// Bandwidth to volumes in Mbit/s, at most.
+    pub const INSTANCE_EBS_BANDWIDTH: &str = "karpenter.k8s.aws/instance-ebs-bandwidth";
+    /// Whether traffic between machines is encrypted.
+    pub const INSTANCE_ENCRYPTION_IN_TRANSIT_SUPPORTED: &str =
+        "karpenter.k8s.aws/instance-encryption-in-transit-supported";
+    /// The part of the name before the dot.
+    pub const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
+    /// The number in the family.
+    pub const INSTANCE_GENERATION: &str = "karpenter.k8s.aws/instance-generation";
+    /// How many GPUs.
+    pub const INSTANCE_GPU_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
+    /// Who makes the GPUs.
+    pub const INSTANCE_GPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-gpu-manufacturer";
+    /// Memory of one GPU in MiB.
+    pub const INSTANCE_GPU_MEMORY: &str = "karpenter.k8s.aws/instance-gpu-memory";
+    /// What the GPUs are called.
+    pub const INSTANCE_GPU_NAME: &str = "karpenter.k8s.aws/instance-gpu-name";
+    /// `nitro`, `xen`, or empty on bare metal.
+    pub const INSTANCE_HYPERVISOR: &str = "karpenter.k8s.aws/instance-hypervisor";
+    /// Disks inside the machine, in GB.
+    pub const INSTANCE_LOCAL_NVME: &str = "karpenter.k8s.aws/instance-local-nvme";
+    /// Memory in MiB.
+    pub const INSTANCE_MEMORY: &str = "karpenter.k8s.aws/instance-memory";
+    /// Network bandwidth that can be relied upon, in Mbit/s.
+    pub const INSTANCE_NETWORK_BANDWIDTH: &str = "karpenter.k8s.aws/instance-network-bandwidth";
+    /// The part of the name after the dot.
+    pub const INSTANCE_SIZE: &str = "karpenter.k8s.aws/instance-size";
+    /// The placement group of the class.
+    pub const PLACEMENT_GROUP_ID: &str = "karpenter.k8s.aws/placement-group-id";
+    /// The partition of the placement group.
+    pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-partition";
+
     /// Labels that describe machines.
     pub const WELL_KNOWN: &[&str] = &[
-        "karpenter.k8s.aws/capacity-reservation-id",
-        "karpenter.k8s.aws/capacity-reservation-interruptible",
-        "karpenter.k8s.aws/capacity-reservation-type",
-        "karpenter.k8s.aws/instance-accelerator-count",
-        "karpenter.k8s.aws/instance-accelerator-manufacturer",
-        "karpenter.k8s.aws/instance-accelerator-name",
-        "karpenter.k8s.aws/instance-capability-flex",
-        "karpenter.k8s.aws/instance-category",
-        "karpenter.k8s.aws/instance-cpu",
-        "karpenter.k8s.aws/instance-cpu-manufacturer",
-        "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz",
-        "karpenter.k8s.aws/instance-ebs-bandwidth",
-        "karpenter.k8s.aws/instance-encryption-in-transit-supported",
-        "karpenter.k8s.aws/instance-family",
-        "karpenter.k8s.aws/instance-generation",
-        "karpenter.k8s.aws/instance-gpu-count",
-        "karpenter.k8s.aws/instance-gpu-manufacturer",
-        "karpenter.k8s.aws/instance-gpu-memory",
-        "karpenter.k8s.aws/instance-gpu-name",
-        "karpenter.k8s.aws/instance-hypervisor",
-        "karpenter.k8s.aws/instance-local-nvme",
-        "karpenter.k8s.aws/instance-memory",
-        "karpenter.k8s.aws/instance-network-bandwidth",
-        "karpenter.k8s.aws/instance-size",
+        CAPACITY_RESERVATION_ID,
+        CAPACITY_RESERVATION_INTERRUPTIBLE,
+        CAPACITY_RESERVATION_TYPE,
+        INSTANCE_ACCELERATOR_COUNT,
+        INSTANCE_ACCELERATOR_MANUFACTURER,
+        INSTANCE_ACCELERATOR_NAME,
+        INSTANCE_CAPABILITY_FLEX,
+        INSTANCE_CATEGORY,
+        INSTANCE_CPU,
+        INSTANCE_CPU_MANUFACTURER,
+        INSTANCE_CPU_SUSTAINED_CLOCK_SPEED_MHZ,
+        INSTANCE_EBS_BANDWIDTH,
+        INSTANCE_ENCRYPTION_IN_TRANSIT_SUPPORTED,
+        INSTANCE_FAMILY,
+        INSTANCE_GENERATION,
+        INSTANCE_GPU_COUNT,
+        INSTANCE_GPU_MANUFACTURER,
+        INSTANCE_GPU_MEMORY,
+        INSTANCE_GPU_NAME,
+        INSTANCE_HYPERVISOR,
+        INSTANCE_LOCAL_NVME,
+        INSTANCE_MEMORY,
+        INSTANCE_NETWORK_BANDWIDTH,
+        INSTANCE_SIZE,
         INSTANCE_TENANCY,
-        "karpenter.k8s.aws/placement-group-id",
-        "karpenter.k8s.aws/placement-group-partition",
+        PLACEMENT_GROUP_ID,
+        PLACEMENT_GROUP_PARTITION,
         ZONE_ID,
     ];
 

@@ -8,17 +8,21 @@
 //! A provider adds options of its own with [`options_table!`](crate::options_table) and reads them from the
 //! same [`Source`].
 
+mod alibabacloud;
+mod aws;
 mod feature_gates;
 mod reference;
 mod scheduler_config;
 mod source;
 mod value;
 
+pub use alibabacloud::{ALIBABA_CLOUD_OPTIONS, AlibabaCloudOptions};
+pub use aws::{AWS_OPTIONS, AwsFeatureGates, AwsOptions};
 pub use feature_gates::{FEATURE_GATES, FeatureGate, FeatureGateSpec, FeatureGates, GateError, Stage};
 pub use reference::{markdown_table, reference};
 pub use scheduler_config::{SchedulerConfig, SchedulerConfigError};
 pub use source::{OptionError, Source, Warning};
-pub use value::{LogLevel, MinValuesPolicy, OptionValue, PreferencePolicy};
+pub use value::{LogLevel, MinValuesPolicy, OptionValue, PackingPolicy, PreferencePolicy};
 
 use jiff::SignedDuration;
 
@@ -130,6 +134,9 @@ options_table! {
     preference_policy: PreferencePolicy = "Respect", "preference-policy", "PREFERENCE_POLICY", "settings.preferencePolicy";
     /// What happens when minValues cannot be met: Strict refuses, BestEffort relaxes.
     min_values_policy: MinValuesPolicy = "Strict", "min-values-policy", "MIN_VALUES_POLICY", "settings.minValuesPolicy";
+    /// Which of several plans is kept: Cheapest, or FewestNodes, which is nearer to upstream's and pays more for it where fewer
+    /// nodes are dearer. Ours alone.
+    packing_policy: PackingPolicy = "Cheapest", "packing-policy", "PACKING_POLICY", "settings.packingPolicy";
     /// Plans pods as if they had no resource claims (DRA).
     ignore_dra_requests: bool = "true", "ignore-dra-requests", "IGNORE_DRA_REQUESTS", "settings.ignoreDRARequests";
     /// With the gate NodeRepair, repairs nodes the old way: replacement only, without budgets, priorities

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{FEATURE_GATES, KWOK_OPTIONS, OPTIONS, OptionSpec, Stage};
+use super::{ALIBABA_CLOUD_OPTIONS, AWS_OPTIONS, FEATURE_GATES, KWOK_OPTIONS, OPTIONS, OptionSpec, Stage};
 
 const INTRODUCTION: &str = "# Options
 
@@ -25,6 +25,10 @@ pub fn reference() -> String {
     page.push_str(&markdown_table(OPTIONS));
     page.push_str("\n## KWOK provider\n\n");
     page.push_str(&markdown_table(KWOK_OPTIONS));
+    page.push_str("\n## AWS provider\n\n");
+    page.push_str(&markdown_table(AWS_OPTIONS));
+    page.push_str("\n## Alibaba Cloud provider\n\n");
+    page.push_str(&markdown_table(ALIBABA_CLOUD_OPTIONS));
     page.push_str("\n## Feature gates\n\nSwitched together in one option: `--feature-gates=NodeRepair=true,NodeOverlay=true`. ");
     page.push_str(
         "Gates that are not named keep their default; a name that no gate has is reported and ignored.\n\n",

@@ -179,6 +179,25 @@ impl OptionValue for MinValuesPolicy {
     }
 }
 
+/// Which of several plans that serve the same pods is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PackingPolicy {
+    /// The cheapest.
+    Cheapest,
+    /// The one with the fewest nodes.
+    FewestNodes,
+}
+
+impl OptionValue for PackingPolicy {
+    fn from_flag(text: &str, _: &mut Vec<String>) -> Result<Self, String> {
+        match text {
+            "Cheapest" => Ok(Self::Cheapest),
+            "FewestNodes" => Ok(Self::FewestNodes),
+            _ => Err("it must be Cheapest or FewestNodes".to_owned()),
+        }
+    }
+}
+
 impl OptionValue for FeatureGates {
     fn from_flag(text: &str, remarks: &mut Vec<String>) -> Result<Self, String> {
         let (gates, unknown) = Self::parse(text).map_err(|error| error.to_string())?;

@@ -1,6 +1,6 @@
 //! The chart knows every value that the table of options names.
 
-use karpenter_api::options::{FEATURE_GATES, OPTIONS};
+use karpenter_api::options::{ALIBABA_CLOUD_OPTIONS, AWS_OPTIONS, FEATURE_GATES, KWOK_OPTIONS, OPTIONS};
 use serde_json::Value;
 
 fn values() -> Value {
@@ -10,7 +10,8 @@ fn values() -> Value {
 #[test]
 fn every_chart_value_of_an_option_stands_in_the_values_and_its_variable_in_the_template() {
     let (values, template) = (values(), include_str!("../../../../charts/karpenter/templates/_env.tpl"));
-    for option in OPTIONS.iter().filter(|option| !option.chart.is_empty()) {
+    let options = [OPTIONS, KWOK_OPTIONS, AWS_OPTIONS, ALIBABA_CLOUD_OPTIONS].into_iter().flatten();
+    for option in options.filter(|option| !option.chart.is_empty()) {
         // What a container gets of resources is read from the container, whatever the values say.
         if !option.chart.starts_with("controller.resources.") {
             let pointer = format!("/{}", option.chart.replace('.', "/"));

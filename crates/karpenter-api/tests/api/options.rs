@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 use karpenter_api::options::{
-    FeatureGate, KWOK_OPTIONS, KwokOptions, LogLevel, MinValuesPolicy, OPTIONS, OptionError, Options,
-    PreferencePolicy, Source, Warning, reference,
+    AWS_OPTIONS, AwsOptions, FeatureGate, KWOK_OPTIONS, KwokOptions, LogLevel, MinValuesPolicy, OPTIONS,
+    OptionError, Options, PreferencePolicy, Source, Warning, reference,
 };
 
 fn parse(args: &[&str], env: &[(&str, &str)]) -> Result<(Options, Vec<Warning>), OptionError> {
@@ -58,6 +58,7 @@ fn names_and_defaults_are_upstreams() {
         "--batch-idle-duration BATCH_IDLE_DURATION 1s",
         "--preference-policy PREFERENCE_POLICY Respect",
         "--min-values-policy MIN_VALUES_POLICY Strict",
+        "--packing-policy PACKING_POLICY Cheapest",
         "--ignore-dra-requests IGNORE_DRA_REQUESTS true",
         "--legacy-node-repair LEGACY_NODE_REPAIR false",
         "--disable-voluntary-disruption DISABLE_VOLUNTARY_DISRUPTION false",
@@ -178,4 +179,52 @@ fn a_provider_reads_its_own_options_from_the_same_arguments() {
     assert_eq!(Options::read(&mut source).unwrap().metrics_port, 1);
     assert_eq!(KwokOptions::read(&mut source).unwrap().instance_types_file_path, "types.json");
     assert!(Options::parse(&args, &|_| None).is_err());
+}
+
+fn aws_options(args: &[&str]) -> AwsOptions {
+    let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+    let mut source = Source::new(&args, &|_| None, &[OPTIONS, AWS_OPTIONS]).unwrap();
+    AwsOptions::read(&mut source).unwrap()
+}
+
+#[test]
+fn names_and_defaults_of_the_aws_provider_are_upstreams() {
+    let rows: Vec<String> =
+        AWS_OPTIONS.iter().map(|spec| format!("--{} {} {}", spec.flag, spec.env, spec.default)).collect();
+    let expected = [
+        "--cluster-name CLUSTER_NAME ",
+        "--cluster-endpoint CLUSTER_ENDPOINT ",
+        "--cluster-ca-bundle CLUSTER_CA_BUNDLE ",
+        "--isolated-vpc ISOLATED_VPC false",
+        "--eks-control-plane EKS_CONTROL_PLANE false",
+        "--vm-memory-overhead-percent VM_MEMORY_OVERHEAD_PERCENT 0.075",
+        "--interruption-queue INTERRUPTION_QUEUE ",
+        "--reserved-enis RESERVED_ENIS 0",
+        "--disable-dry-run DISABLE_DRY_RUN false",
+        "--enable-zonal-shift ENABLE_ZONAL_SHIFT false",
+        "--ami-refresh-interval AMI_REFRESH_INTERVAL 1m",
+        "--subnet-refresh-interval SUBNET_REFRESH_INTERVAL 1m",
+        "--aws-feature-gates AWS_FEATURE_GATES NodeClassCEL=false",
+        "--replace-on-rebalance REPLACE_ON_REBALANCE false",
+    ];
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn what_the_aws_provider_cannot_work_with_is_said_all_at_once() {
+    assert_eq!(aws_options(&["--cluster-name=demo"]).validate(), Ok(()));
+    assert!(
+        aws_options(&["--cluster-name=demo", "--aws-feature-gates=NodeClassCEL=true"])
+            .aws_feature_gates
+            .node_class_cel
+    );
+    let wrong = [
+        "--cluster-endpoint=example.com",
+        "--vm-memory-overhead-percent=-1",
+        "--reserved-enis=-1",
+        "--ami-refresh-interval=30s",
+        "--subnet-refresh-interval=59s",
+    ];
+    let mistakes = aws_options(&wrong).validate().unwrap_err();
+    assert_eq!(mistakes.len(), 6, "{mistakes:?}");
 }
