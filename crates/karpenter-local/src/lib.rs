@@ -1,7 +1,10 @@
 //! A whole cluster in one process: API server, scheduler, kubelets and workload controllers as models, machines on paper, and the
 //! real controllers. In real time for people ([`Cluster::start`]), in simulated time for tests ([`simulate`]); the parts are the same.
 
+pub mod accounts;
+mod cloud;
 mod demo;
+mod machines;
 mod objects;
 mod recorder;
 mod simulation;
@@ -10,17 +13,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
+use karpenter_api::options::FeatureGates;
 use karpenter_controllers::{BatchSettings, Computing, Exporter, Exposure, Karpenter};
 use karpenter_core::SolverOptions;
 use karpenter_environment::Environment;
-use karpenter_kwok::{KWOKNodeClass, Kwok, Market, generated_instance_types};
+use karpenter_models::config::DEFAULT_SCHEDULER;
 use karpenter_models::{Models, ModelsConfig};
 use karpenter_runtime::Runtime;
 use kube::Client;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use cloud::{Cloud, Companions, Resume};
 pub use demo::play as play_demo;
+pub use machines::{Machines, NodePlayer};
 pub use objects::{Pools, install};
 pub use simulation::{Simulation, Summary, simulate};
 
@@ -37,12 +44,14 @@ pub struct Cluster {
     pub client: Client,
     /// Time and chance.
     pub environment: Arc<dyn Environment>,
-    /// What machines can be had.
-    pub market: Arc<dyn Market>,
+    /// Where machines come from.
+    pub cloud: Cloud,
     /// How its own machinery behaves.
     pub models: ModelsConfig,
     /// Where plans are computed.
     pub computing: Computing,
+    /// Which optional features of Karpenter are on.
+    pub gates: FeatureGates,
     /// Whether Karpenter runs; without it somebody else may run it beside the cluster.
     pub karpenter: bool,
 }
@@ -94,23 +103,29 @@ impl Cluster {
         self,
         stop: watch::Receiver<bool>,
     ) -> anyhow::Result<(JoinHandle<()>, Exporter)> {
-        let Self { client, environment, market, computing, .. } = self;
-        let kwok =
-            Kwok::new(client.clone(), environment.clone(), market, generated_instance_types(), Vec::new());
-        kwok.resume().await.context("finding machines that were on their way")?;
+        let Self { client, environment, cloud, models, computing, gates, .. } = self;
+        (cloud.resume)().await.context("finding machines that were on their way")?;
         let mut controllers = Runtime::new(client, environment.clone());
         let karpenter = Karpenter {
             solver: SolverOptions { parallel: computing == Computing::Aside, ..SolverOptions::default() },
             batching: BATCHING,
             computing,
-            ..Karpenter::new(Arc::new(kwok))
+            gates,
+            spread_defaults: spread_defaults(&models),
+            ..Karpenter::new(cloud.provider.clone())
         };
-        let state = karpenter.install::<KWOKNodeClass>(&mut controllers);
+        let state = cloud.install(&karpenter, &mut controllers);
         let (metrics, provider) = (&karpenter.metrics, &*karpenter.provider);
         let build = (env!("CARGO_PKG_VERSION"), "");
         let exporter = Exporter::new(metrics, &state, provider, &environment, build, Exposure::default());
         Ok((tokio::spawn(controllers.run(told(stop))), exporter))
     }
+}
+
+/// The constraints that planning must share with the scheduler. It knows one set for all pods: that of the usual profile.
+fn spread_defaults(models: &ModelsConfig) -> Vec<TopologySpreadConstraint> {
+    let profile = models.scheduler.as_ref().and_then(|scheduler| scheduler.profile(DEFAULT_SCHEDULER));
+    profile.and_then(|profile| profile.default_constraints.clone()).unwrap_or_default()
 }
 
 /// Waits until told to stop.

@@ -7,18 +7,19 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use karpenter_api::NodeClaim;
+use karpenter_api::options::FeatureGates;
+use karpenter_api::{NodeClaim, Provider};
 use karpenter_apiserver::{ApiServer, Options};
 use karpenter_controllers::Computing;
 use karpenter_environment::{Environment, SimulatedEnvironment};
-use karpenter_kwok::{CloudDescription, market};
 use karpenter_models::ModelsConfig;
+use karpenter_simcloud::{CloudDescription, market};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::sync::watch;
 
 use crate::recorder::{log, record};
-use crate::{Cluster, Pools, install, play_demo};
+use crate::{Cloud, Cluster, Pools, install, play_demo};
 
 /// When simulated time begins.
 const BEGINNING: &str = "2026-01-05T09:00:00Z";
@@ -69,16 +70,18 @@ async fn run(simulation: &Simulation, out: impl Write + Send + 'static) -> anyho
     let client = Client::new(server.clone(), "default");
     let collector = server.clone();
     tokio::spawn(async move { collector.run_collector().await });
-    install(&client, &simulation.boot_time, Pools::Demo).await?;
+    install(&client, Provider::Kwok, &simulation.boot_time, Pools::Demo).await?;
     let (log, count) = log(out);
     let _recording = record(&client, &log);
     let (stopping, stop) = watch::channel(false);
+    let market = market(simulation.cloud.clone(), simulation.seed, beginning);
     let cluster = Cluster {
         client: client.clone(),
         environment: environment.clone(),
-        market: market(simulation.cloud.clone(), simulation.seed, beginning),
+        cloud: Cloud::kwok(client.clone(), environment.clone(), market),
         models: ModelsConfig::default(),
         computing: Computing::InPlace,
+        gates: FeatureGates::default(),
         karpenter: true,
     };
     let running = cluster.start(stop).await?;

@@ -10,13 +10,15 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use karpenter_api::Provider;
+use karpenter_api::options::FeatureGates;
 use karpenter_apiserver::{ApiServer, Options};
 use karpenter_controllers::Computing;
 use karpenter_environment::{Environment, SimulatedEnvironment};
-use karpenter_kwok::Plenty;
-use karpenter_local::{Cluster, Pools, install, play_demo};
+use karpenter_local::{Cloud, Cluster, Pools, install, play_demo};
 use karpenter_models::ModelsConfig;
 use karpenter_observer::{History, Observer};
+use karpenter_simcloud::Plenty;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -36,15 +38,16 @@ async fn observed(pools: Pools) -> Observed {
     let server = ApiServer::new(Options { environment: environment.clone(), ..Options::default() });
     let client = Client::new(server.clone(), "default");
     tokio::spawn(async move { server.run_collector().await });
-    install(&client, "20s", pools).await.unwrap();
+    install(&client, Provider::Kwok, "20s", pools).await.unwrap();
     let observer = Observer::begin(&client, &environment, SignedDuration::ZERO);
     let (stopping, stop) = watch::channel(false);
     let cluster = Cluster {
         client: client.clone(),
         environment: environment.clone(),
-        market: Arc::new(Plenty),
+        cloud: Cloud::kwok(client.clone(), environment.clone(), Arc::new(Plenty)),
         models: ModelsConfig::default(),
         computing: Computing::InPlace,
+        gates: FeatureGates::default(),
         karpenter: true,
     };
     cluster.start(stop).await.unwrap();

@@ -2,20 +2,26 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
+use karpenter_api::Provider;
+use karpenter_api::options::FeatureGates;
 use karpenter_apiserver::{ApiServer, Options};
 use karpenter_controllers::Computing;
 use karpenter_environment::{Environment, SimulatedEnvironment};
-use karpenter_kwok::Plenty;
-use karpenter_local::{Cluster, Pools, Simulation, install, simulate};
+use karpenter_local::{Cloud, Cluster, Pools, Simulation, install, simulate};
 use karpenter_models::ModelsConfig;
-use kube::api::PostParams;
+use karpenter_models::config::SchedulerConfig;
+use karpenter_simcloud::Plenty;
+use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
+use tokio::sync::watch;
 
 /// Bytes that outlive whoever wrote them.
 #[derive(Clone, Default)]
@@ -50,25 +56,62 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
     assert_eq!(summary.nodes, summary.nodeclaims, "no machine is left over");
 }
 
-/// With machines that take 20 s to boot, how long a pod takes from its creation until it runs.
-#[tokio::test(start_paused = true)]
-async fn a_pod_runs_within_thirty_seconds_ninety_nine_times_in_a_hundred() {
+/// Starts a cluster whose machines take 20 s to boot; it stops when the sender is dropped.
+async fn start(models: ModelsConfig) -> (Client, watch::Sender<bool>) {
     let environment: Arc<dyn Environment> =
         Arc::new(SimulatedEnvironment::new(1, "2026-01-01T00:00:00Z".parse().unwrap()));
     let server = ApiServer::new(Options { environment: environment.clone(), ..Options::default() });
     let client = Client::new(server.clone(), "default");
     tokio::spawn(async move { server.run_collector().await });
-    install(&client, "20s", Pools::Default).await.unwrap();
-    let (_stopping, stop) = tokio::sync::watch::channel(false);
+    install(&client, Provider::Kwok, "20s", Pools::Default).await.unwrap();
+    let (stopping, stop) = watch::channel(false);
     let cluster = Cluster {
         client: client.clone(),
-        environment,
-        market: Arc::new(Plenty),
-        models: ModelsConfig::default(),
+        environment: environment.clone(),
+        cloud: Cloud::kwok(client.clone(), environment.clone(), Arc::new(Plenty)),
+        models,
         computing: Computing::InPlace,
+        gates: FeatureGates::default(),
         karpenter: true,
     };
     cluster.start(stop).await.unwrap();
+    (client, stopping)
+}
+
+#[tokio::test(start_paused = true)]
+async fn planning_knows_the_default_constraints_of_the_scheduler() {
+    let by_host = json!([{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}]);
+    let mut scheduler = SchedulerConfig::default();
+    scheduler.profiles[0].default_constraints = Some(serde_json::from_value(by_host).unwrap());
+    let models = ModelsConfig { scheduler: Some(scheduler), ..ModelsConfig::default() };
+    let (client, _stopping) = start(models).await;
+    let web: Deployment = serde_json::from_value(json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": "1"}}}]},
+            },
+        },
+    }))
+    .unwrap();
+    Api::<Deployment>::namespaced(client.clone(), "default")
+        .create(&PostParams::default(), &web)
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let pods = Api::<Pod>::namespaced(client, "default").list(&ListParams::default()).await.unwrap().items;
+    let nodes: BTreeSet<&String> =
+        pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.as_ref()).collect();
+    assert_eq!((pods.len(), nodes.len()), (3, 3), "each pod has a node of its own");
+}
+
+/// How long a pod takes from its creation until it runs.
+#[tokio::test(start_paused = true)]
+async fn a_pod_runs_within_thirty_seconds_ninety_nine_times_in_a_hundred() {
+    let (client, _stopping) = start(ModelsConfig::default()).await;
     let pods: Api<Pod> = Api::namespaced(client, "default");
     let mut trials = tokio::task::JoinSet::new();
     for trial in 0..100 {
