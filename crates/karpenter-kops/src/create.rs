@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cloud::Answers;
 use crate::edit::{self, EditError};
+use crate::field_error::{FieldError, Kind};
 use crate::model::{Inventory, ReadError};
 use crate::store::Change;
 use crate::validate::{Source, validate};
@@ -84,16 +85,14 @@ fn check(existing: &[(String, String)], changes: &[Change]) -> Result<(), Create
     let texts = untouched.map(|(path, text)| (path.as_str(), text.as_str()));
     let written = changes.iter().map(|change| (change.path.as_str(), change.after.as_str()));
     let inventory = Inventory::read(texts.chain(written))?;
-    // Nobody was asked about images and machine types, so their errors say nothing.
-    let needs_cloud =
-        |path: &str| path.ends_with("machineType") || path.ends_with("image") || path.contains("instances[");
+    // Nobody was asked about images and machine types, so their errors say nothing. How an image is written can be judged.
+    let needs_cloud = |error: &FieldError| match error.path.as_str() {
+        "spec.image" => error.kind == Kind::Forbidden,
+        path => path.ends_with("machineType") || path.ends_with("image") || path.contains("instances["),
+    };
     for refusal in validate(&inventory, &Answers::default(), Source::Files) {
-        let errors: Vec<String> = refusal
-            .errors
-            .iter()
-            .filter(|error| !needs_cloud(&error.path))
-            .map(ToString::to_string)
-            .collect();
+        let errors: Vec<String> =
+            refusal.errors.iter().filter(|error| !needs_cloud(error)).map(ToString::to_string).collect();
         if let Some(reason) = refusal.plain.or_else(|| (!errors.is_empty()).then(|| errors.join(", "))) {
             return Err(CreateError::Refused(format!("{}: {reason}", refusal.object)));
         }

@@ -179,6 +179,7 @@ pub(crate) struct GroupSpec {
     pub(crate) subnets: Vec<String>,
     pub(crate) max_price: Option<String>,
     pub(crate) spot_duration_in_minutes: Option<i64>,
+    pub(crate) instance_interruption_behavior: Option<String>,
     pub(crate) mixed_instances_policy: Option<MixedInstancesPolicy>,
     #[serde(deserialize_with = "or_default")]
     pub(crate) node_labels: BTreeMap<String, String>,

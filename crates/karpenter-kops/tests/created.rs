@@ -172,6 +172,11 @@ fn what_does_not_fit_an_existing_cluster_is_refused() {
     assert!(
         error(CONFIG, CreateOptions { discovery_store: None, ..anywhere() }).contains("--discovery-store")
     );
+    // What can be said without a cloud is said, also of images.
+    for image in ["ssm:", "https://images/base", "/base"] {
+        let wanted = CreateOptions { image: Some(image.into()), ..anywhere() };
+        assert!(error(CONFIG, wanted).contains("spec.image: Invalid value"), "{image}");
+    }
     let handler = format!("{CONFIG}  nodeTerminationHandler: {{enabled: true}}\n");
     assert!(error(&handler, anywhere()).contains("nodeTerminationHandler: Forbidden"));
 }

@@ -189,6 +189,11 @@ fn aws_has_rules_for_the_rest() {
         &json!({"instanceMetadata": {"httpPutResponseHopLimit": 65}}),
         &["spec.instanceMetadata.httpPutResponseHopLimit: Invalid"],
     );
+    refused(
+        &json!({"instanceInterruptionBehavior": "sleep"}),
+        &["workers.spec.instanceInterruptionBehavior: Unsupported value"],
+    );
+    refused(&json!({"instanceInterruptionBehavior": "hibernate"}), &[]);
     refused(&json!({"cpuCredits": "some"}), &["spec.cpuCredits: Unsupported value"]);
     refused(&json!({"maxInstanceLifetime": "1h"}), &["workers.spec.maxInstanceLifetime: Invalid value"]);
     refused(&json!({"maxInstanceLifetime": "0s"}), &[]);

@@ -28,6 +28,10 @@ pub(super) fn errors(group: &InstanceGroup, answers: &Answers) -> Vec<FieldError
         let path = format!("{name}.spec.spotDurationInMinutes");
         errors.extend(FieldError::unsupported(path, &minutes.to_string(), SPOT_DURATIONS));
     }
+    if let Some(behavior) = &group.instance_interruption_behavior {
+        let path = format!("{name}.spec.instanceInterruptionBehavior");
+        errors.extend(FieldError::unsupported(path, behavior, &["hibernate", "stop", "terminate"]));
+    }
     if let Some(policy) = &group.mixed_instances_policy {
         errors.extend(mixed_errors(policy, group, answers));
     }
