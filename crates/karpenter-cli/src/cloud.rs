@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use karpenter_kwok::CloudDescription;
+use karpenter_simcloud::CloudDescription;
 
 #[derive(Args, Debug)]
 pub(crate) struct CloudArguments {

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::crd::crds_yaml;
 use karpenter_api::{LabelRules, Provider, crds};
 
@@ -9,17 +10,22 @@ use crate::arguments::CrdsArguments;
 
 /// Prints the definitions as a stream of YAML documents.
 pub(crate) fn run(arguments: &CrdsArguments) -> anyhow::Result<ExitCode> {
-    let rules = if arguments.providers.is_empty() {
-        LabelRules::default()
-    } else {
-        LabelRules::for_providers(&arguments.providers)
-    };
+    crate::print(crds_yaml(&definitions(&arguments.providers)).as_bytes())
+}
+
+/// Karpenter's definitions and those of the providers.
+pub(crate) fn definitions(providers: &[Provider]) -> Vec<CustomResourceDefinition> {
+    let rules =
+        if providers.is_empty() { LabelRules::default() } else { LabelRules::for_providers(providers) };
     let mut definitions = crds(&rules);
-    if arguments.providers.contains(&Provider::Kwok) {
+    if providers.contains(&Provider::Kwok) {
         definitions.push(karpenter_kwok::definition());
     }
-    if arguments.providers.contains(&Provider::Aws) {
+    if providers.contains(&Provider::Aws) {
         definitions.push(karpenter_aws::definition());
     }
-    crate::print(crds_yaml(&definitions).as_bytes())
+    if providers.contains(&Provider::AlibabaCloud) {
+        definitions.extend(karpenter_alibabacloud::node_class::definitions());
+    }
+    definitions
 }

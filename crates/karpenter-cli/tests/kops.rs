@@ -1,5 +1,7 @@
 //! `karpenter kops`: what is printed, what is written, and that nothing is when something is wrong.
 
+mod end_to_end;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;

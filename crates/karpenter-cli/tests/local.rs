@@ -17,7 +17,7 @@ use crate::apiserver::process::{Server, client};
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Waits until the deployment has this many ready pods.
-async fn ready(client: &Client, name: &str, wanted: i32) {
+pub(crate) async fn ready(client: &Client, name: &str, wanted: i32) {
     let api: Api<Deployment> = Api::namespaced(client.clone(), "default");
     let is_ready =
         |found: &Deployment| found.status.as_ref().and_then(|status| status.ready_replicas) == Some(wanted);

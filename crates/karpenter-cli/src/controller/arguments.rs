@@ -3,16 +3,22 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Command, FromArgMatches, value_parser};
+use karpenter_api::Provider;
 use karpenter_api::options::{
-    KWOK_OPTIONS, KwokOptions, OPTIONS, OptionError, OptionSpec, Options, Source, Warning,
+    ALIBABA_CLOUD_OPTIONS, AWS_OPTIONS, AlibabaCloudOptions, AwsOptions, KWOK_OPTIONS, KwokOptions, OPTIONS,
+    OptionError, OptionSpec, Options, Source, Warning,
 };
 
-/// The providers whose controllers exist.
-const PROVIDERS: [&str; 1] = ["kwok"];
+use crate::arguments::provider_names;
+
+/// Options of providers; which of them count follows from the provider.
+const OF_PROVIDERS: [&[OptionSpec]; 3] = [KWOK_OPTIONS, AWS_OPTIONS, ALIBABA_CLOUD_OPTIONS];
 
 /// What was given on the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct ControllerArguments {
+    /// Where machines come from.
+    provider: Provider,
     /// Where to find the cluster, if not in the usual places.
     pub(super) kubeconfig: Option<PathBuf>,
     /// The options that were given, as `--name=value`.
@@ -22,24 +28,55 @@ pub(crate) struct ControllerArguments {
 /// Options of one run.
 pub(super) struct Settings {
     pub(super) options: Options,
-    pub(super) kwok: KwokOptions,
+    pub(super) provider: ProviderOptions,
     /// Whether somebody chose how long pods are collected.
     pub(super) batching_is_chosen: bool,
     pub(super) warnings: Vec<Warning>,
+}
+
+/// Where machines come from, and what that provider is told.
+pub(super) enum ProviderOptions {
+    Kwok(KwokOptions),
+    Aws(AwsOptions),
+    AlibabaCloud(AlibabaCloudOptions),
 }
 
 impl ControllerArguments {
     /// Reads flags, then environment, then defaults.
     pub(super) fn settings(&self) -> Result<Settings, OptionError> {
         let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let mut source = Source::new(&self.flags, &env, &[OPTIONS, KWOK_OPTIONS])?;
+        let own = options_of(self.provider);
+        let mut source = Source::new(&self.flags, &env, &[OPTIONS, own])?;
         let mut options = Options::read(&mut source)?;
         options.normalize();
-        let kwok = KwokOptions::read(&mut source)?;
+        let provider = match self.provider {
+            Provider::Kwok => ProviderOptions::Kwok(KwokOptions::read(&mut source)?),
+            Provider::Aws => ProviderOptions::Aws(AwsOptions::read(&mut source)?),
+            Provider::AlibabaCloud => ProviderOptions::AlibabaCloud(AlibabaCloudOptions::read(&mut source)?),
+        };
         let batching = |spec: &&OptionSpec| spec.flag.starts_with("batch-");
         let batching_is_chosen = OPTIONS.iter().filter(batching).any(|spec| source.is_given(spec));
-        Ok(Settings { options, kwok, batching_is_chosen, warnings: source.into_warnings() })
+        Ok(Settings { options, provider, batching_is_chosen, warnings: source.into_warnings() })
     }
+}
+
+fn options_of(provider: Provider) -> &'static [OptionSpec] {
+    match provider {
+        Provider::Kwok => KWOK_OPTIONS,
+        Provider::Aws => AWS_OPTIONS,
+        Provider::AlibabaCloud => ALIBABA_CLOUD_OPTIONS,
+    }
+}
+
+/// Every option there is; what several providers have is listed once.
+fn all_options() -> Vec<&'static OptionSpec> {
+    let mut all: Vec<&'static OptionSpec> = OPTIONS.iter().collect();
+    for spec in OF_PROVIDERS.into_iter().flatten() {
+        if all.iter().all(|known| known.flag != spec.flag) {
+            all.push(spec);
+        }
+    }
+    all
 }
 
 /// Go's flags may begin with one dash; ours, as everybody's, with two.
@@ -54,7 +91,7 @@ impl clap::Args for ControllerArguments {
             .long("provider")
             .value_name("PROVIDER")
             .required(true)
-            .value_parser(PROVIDERS)
+            .value_parser(provider_names())
             .help("Where machines come from");
         let kubeconfig = Arg::new("kubeconfig")
             .long("kubeconfig")
@@ -63,7 +100,7 @@ impl clap::Args for ControllerArguments {
             .help(
                 "The cluster's kubeconfig [default: $KUBECONFIG, ~/.kube/config, the pod's service account]",
             );
-        let options = OPTIONS.iter().chain(KWOK_OPTIONS).map(argument);
+        let options = all_options().into_iter().map(argument);
         command.arg(provider).arg(kubeconfig).args(options)
     }
 
@@ -92,9 +129,11 @@ impl FromArgMatches for ControllerArguments {
             let value = matches.get_one::<String>(spec.flag)?;
             Some(format!("--{}={value}", spec.flag))
         };
+        let provider = matches.get_one::<Provider>("provider").copied().unwrap_or(Provider::Kwok);
         Ok(Self {
+            provider,
             kubeconfig: matches.get_one::<PathBuf>("kubeconfig").cloned(),
-            flags: OPTIONS.iter().chain(KWOK_OPTIONS).filter_map(given).collect(),
+            flags: all_options().into_iter().filter_map(given).collect(),
         })
     }
 

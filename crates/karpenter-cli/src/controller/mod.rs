@@ -14,21 +14,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use karpenter_api::options::{self, FeatureGate, Options};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use karpenter_alibabacloud::AlibabaCloud;
+use karpenter_api::options::{self, AlibabaCloudOptions, FeatureGate, Options};
+use karpenter_aws::Aws;
 use karpenter_controllers::{BatchSettings, DisruptionSettings, Exporter, Exposure, Karpenter, Metrics};
 use karpenter_core::catalog::InstanceType;
-use karpenter_core::plan::{MinValuesPolicy, PreferencePolicy, ReservedPolicy, SolverOptions};
+use karpenter_core::plan::{MinValuesPolicy, PackingPolicy, PreferencePolicy, ReservedPolicy, SolverOptions};
 use karpenter_environment::{Environment, SystemEnvironment};
-use karpenter_kwok::{KWOKNodeClass, Kwok, Plenty, generated_instance_types, read_instance_types};
-use karpenter_local::told;
+use karpenter_kwok::{generated_instance_types, read_instance_types};
+use karpenter_local::{Cloud, Resume, told};
 use karpenter_runtime::{Candidacy, Leadership, Metering, Permit, Runtime, Throttle};
-use kube::Config;
+use karpenter_simcloud::Plenty;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use tokio::sync::{oneshot, watch};
 
-use arguments::Settings;
 pub(crate) use arguments::{ControllerArguments, with_two_dashes};
+use arguments::{ProviderOptions, Settings};
 use dry_run::Ledger;
 
 use crate::apiserver::asked_to_stop;
@@ -64,6 +69,7 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     // A refused eviction is an answer; when to ask again is the controllers' decision.
     config.default_retry = false;
     let namespace = config.default_namespace.clone();
+    let trust = config.root_cert.as_deref().map(ca_bundle);
     let url = config.cluster_url.clone();
     let options = &settings.options;
     let permit = permit(options);
@@ -75,8 +81,7 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     // The permit is asked last of all: a write that waited for its turn may come too late.
     let client = client.with_layer(&permit).with_layer(&metering).with_layer(&throttle).build();
     let environment: Arc<dyn Environment> = Arc::new(SystemEnvironment);
-    let (types, labels) = instance_types(&settings.kwok.instance_types_file_path)?;
-    let kwok = Kwok::new(client.clone(), environment.clone(), Arc::new(Plenty), types, labels);
+    let cloud = cloud(settings, &client, &environment, trust).await?;
     let mut controllers = Runtime::new(client.clone(), environment.clone());
     controllers.permitted_by(permit.clone());
     let karpenter = Karpenter {
@@ -90,10 +95,10 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
             ..DisruptionSettings::default()
         },
         metrics,
-        ..Karpenter::new(Arc::new(kwok.clone()))
+        ..Karpenter::new(cloud.provider.clone())
     };
     karpenter.repair_policies().map_err(|error| anyhow!(error))?;
-    let state = karpenter.install::<KWOKNodeClass>(&mut controllers);
+    let state = cloud.install(&karpenter, &mut controllers);
     let ledger = options.dry_run.then(|| Ledger::new(karpenter.compare(&mut controllers, &state)));
     if let Some(ledger) = &ledger {
         controllers.only_show(Arc::new(ledger.clone()));
@@ -114,12 +119,12 @@ async fn serve(arguments: &ControllerArguments, settings: &Settings) -> anyhow::
     }
     let metrics = endpoints::guarded(metrics, &options.metrics_token_file);
     endpoints::serve(options.metrics_port, "metrics-port", metrics).await?;
-    tracing::info!(provider = "kwok", "starting on {url}");
+    tracing::info!(provider = cloud.provider.name(), "starting on {url}");
 
     let candidacy = candidacy(options, namespace, &*environment);
     let leadership = || Leadership::new(client, environment, candidacy, permit);
     let leadership = (!options.disable_leader_election && !options.dry_run).then(leadership);
-    let finished = run_controllers(controllers, leadership, (!options.dry_run).then_some(kwok)).await;
+    let finished = run_controllers(controllers, leadership, (!options.dry_run).then_some(cloud.resume)).await;
     if let Some(ledger) = ledger {
         println!("{}", ledger.summary());
     }
@@ -131,11 +136,11 @@ fn permit(options: &Options) -> Permit {
     if options.disable_leader_election && !options.dry_run { Permit::always() } else { Permit::never() }
 }
 
-/// Runs the controllers: they watch, and act once we lead. Machines of `kwok` that were on their way are booted first.
+/// Runs the controllers: they watch, and act once we lead. What was on its way in the cloud is taken up first.
 async fn run_controllers(
     controllers: Runtime,
     leadership: Option<Leadership>,
-    kwok: Option<Kwok>,
+    take_up: Option<Resume>,
 ) -> anyhow::Result<()> {
     let (stopping, stop) = watch::channel(false);
     let (lead, leads) = oneshot::channel();
@@ -144,8 +149,8 @@ async fn run_controllers(
             // Leadership was never gained.
             std::future::pending::<()>().await;
         }
-        if let Some(kwok) = kwok {
-            resume(&kwok).await;
+        if let Some(take_up) = take_up {
+            resume(&take_up).await;
         }
     };
     let running = tokio::spawn(controllers.run_once_allowed(permission, told(stop)));
@@ -192,6 +197,52 @@ pub(crate) async fn configuration(kubeconfig: Option<&Path>) -> anyhow::Result<C
     })
 }
 
+/// Where machines come from, as the command line says.
+async fn cloud(
+    settings: &Settings,
+    client: &Client,
+    environment: &Arc<dyn Environment>,
+    trust: Option<String>,
+) -> anyhow::Result<Cloud> {
+    let (client, environment) = (client.clone(), environment.clone());
+    match &settings.provider {
+        ProviderOptions::Kwok(kwok) => {
+            let (types, labels) = instance_types(&kwok.instance_types_file_path)?;
+            Ok(Cloud::kwok_with(client, environment, Arc::new(Plenty), types, labels))
+        }
+        ProviderOptions::Aws(aws) => {
+            let wire = karpenter_aws_client::Client::from_process(environment.clone()).await?;
+            let best_effort = settings.options.min_values_policy == options::MinValuesPolicy::BestEffort;
+            let gates = (settings.options.feature_gates, best_effort);
+            Ok(Cloud::aws(Aws::connect(client, wire, aws.clone(), gates, trust, environment).await?))
+        }
+        ProviderOptions::AlibabaCloud(options) => {
+            let wire = karpenter_alibabacloud_client::Client::from_process(environment).await?;
+            Ok(Cloud::alibabacloud(AlibabaCloud::new(wire, alibabacloud(options))))
+        }
+    }
+}
+
+/// The certificates by which this process trusts the API server, as nodes are told them: PEM in base64.
+fn ca_bundle(certificates: &[Vec<u8>]) -> String {
+    let armoured = certificates.iter().map(|der| {
+        let text = BASE64.encode(der);
+        let lines: Vec<&str> =
+            text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+        format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+    });
+    BASE64.encode(armoured.collect::<String>())
+}
+
+fn alibabacloud(options: &AlibabaCloudOptions) -> karpenter_alibabacloud::Settings {
+    karpenter_alibabacloud::Settings {
+        cluster_id: Some(options.cluster_id.clone()).filter(|id| !id.is_empty()),
+        memory_overhead: options.vm_memory_overhead_percent,
+        interruption: options.interruption,
+        interruption_queue: Some(options.interruption_queue.clone()).filter(|name| !name.is_empty()),
+    }
+}
+
 /// The machines on paper: those of `file`, or the built-in ones if none is named; and the labels they bring along.
 pub(crate) fn instance_types(file: &str) -> anyhow::Result<(Vec<InstanceType>, Vec<String>)> {
     if file.is_empty() {
@@ -220,6 +271,10 @@ fn solver(options: &Options) -> SolverOptions {
             options::MinValuesPolicy::Strict => MinValuesPolicy::Strict,
             options::MinValuesPolicy::BestEffort => MinValuesPolicy::BestEffort,
         },
+        packing: match options.packing_policy {
+            options::PackingPolicy::Cheapest => PackingPolicy::Cheapest,
+            options::PackingPolicy::FewestNodes => PackingPolicy::FewestNodes,
+        },
         reserved: reserves.then_some(ReservedPolicy::Strict),
         ignore_dynamic_resources: options.ignore_dra_requests,
         parallel: true,
@@ -247,9 +302,9 @@ fn candidacy(options: &Options, own_namespace: String, environment: &dyn Environ
     }
 }
 
-/// Boots machines that a process before this one had launched; the cluster may need a moment to answer.
-async fn resume(kwok: &Kwok) {
-    while let Err(error) = kwok.resume().await {
+/// Takes up what a process before this one had begun; the cluster may need a moment to answer.
+async fn resume(take_up: &Resume) {
+    while let Err(error) = take_up().await {
         tracing::warn!("cannot look for machines that were on their way: {error}; trying again");
         tokio::time::sleep(RESUME_AGAIN).await;
     }

@@ -1,6 +1,7 @@
 //! `karpenter lint`: what is wrong with the objects of files, on which line, and what to do about it.
 
 mod document;
+mod machines;
 mod objects;
 
 use std::fs;
@@ -14,11 +15,11 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use karpenter_api::{LabelRules, Provider};
 use karpenter_core::catalog::{Catalog, InstanceType};
-use karpenter_kwok::{generated_instance_types, read_instance_types};
 use karpenter_lint::{Facts, Finding, Severity, lint};
 use serde::Serialize;
 
 use crate::arguments::provider_names;
+pub(crate) use machines::machines;
 use objects::{Objects, Place};
 
 /// What is to be looked at, and how.
@@ -33,6 +34,9 @@ pub(crate) struct LintArguments {
     /// JSON file with the instance types that can be had, in the form of the KWOK provider
     #[arg(long, value_name = "FILE")]
     instance_types_file_path: Option<PathBuf>,
+    /// The AWS region whose machines NodePools are compared with
+    #[arg(long, value_name = "REGION", env = "AWS_REGION", default_value = "us-east-1")]
+    region: String,
     /// How findings are printed
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -83,14 +87,15 @@ pub(crate) fn run(arguments: &LintArguments) -> anyhow::Result<ExitCode> {
 fn judge(arguments: &LintArguments, objects: &mut Objects) -> anyhow::Result<Vec<(Finding, Place)>> {
     let provider = arguments.provider.or_else(|| objects.provider());
     let rules = provider.map_or_else(LabelRules::default, |provider| LabelRules::for_providers(&[provider]));
-    let (types, labels) = machines(arguments, provider)?;
+    let file = arguments.instance_types_file_path.as_deref();
+    let (types, labels) = machines(file, provider, &arguments.region)?;
     let rules = rules.with_well_known(labels);
     if types.is_empty() {
         eprintln!(
-            "karpenter lint: it is not known which machines there are, so requirements and limits are not compared with them; name --provider kwok or --instance-types-file-path"
+            "karpenter lint: it is not known which machines there are, so requirements and limits are not compared with them; name --provider kwok or aws, a --region that is known, or --instance-types-file-path"
         );
     }
-    let types: Arc<[Arc<InstanceType>]> = types.into_iter().map(Arc::new).collect();
+    let types: Arc<[Arc<InstanceType>]> = types.into();
     let names =
         objects.node_pools.iter().map(|pool| pool.metadata.name.as_deref().unwrap_or_default().into());
     let catalog = Catalog::shared(names, types);
@@ -106,21 +111,6 @@ fn judge(arguments: &LintArguments, objects: &mut Objects) -> anyhow::Result<Vec
     };
     let found = lint(&facts);
     Ok(objects.placed(found))
-}
-
-fn machines(
-    arguments: &LintArguments,
-    provider: Option<Provider>,
-) -> anyhow::Result<(Vec<InstanceType>, Vec<String>)> {
-    match (&arguments.instance_types_file_path, provider) {
-        (Some(path), _) => {
-            let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-            read_instance_types(&text)
-                .with_context(|| format!("reading the instance types of {}", path.display()))
-        }
-        (None, Some(Provider::Kwok)) => Ok((generated_instance_types(), Vec::new())),
-        (None, _) => Ok((Vec::new(), Vec::new())),
-    }
 }
 
 fn report(arguments: &LintArguments, findings: &[(Finding, Place)]) -> anyhow::Result<()> {

@@ -20,11 +20,14 @@ use axum::body::Bytes;
 use axum::http::{StatusCode, header};
 use axum::routing::{get, post};
 use clap::Args;
+use karpenter_api::Provider;
 use kube::Client;
 use tokio::net::TcpListener;
 
 use crate::apiserver::asked_to_stop;
-use crate::controller::{configuration, instance_types};
+use crate::arguments::provider_names;
+use crate::controller::configuration;
+use crate::lint::machines;
 use certificate::Shown;
 use listener::TlsListener;
 use review::Reviewer;
@@ -39,8 +42,11 @@ const TRY_AGAIN: Duration = Duration::from_secs(5);
 #[derive(Args, Debug)]
 pub(crate) struct WebhookArguments {
     /// Where machines come from
-    #[arg(long, value_name = "PROVIDER", value_parser = ["kwok"])]
-    provider: String,
+    #[arg(long, value_name = "PROVIDER", value_parser = provider_names())]
+    provider: Provider,
+    /// The AWS region whose machines NodePools are compared with
+    #[arg(long, env = "AWS_REGION", value_name = "REGION", default_value = "us-east-1")]
+    region: String,
     /// The cluster's kubeconfig [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -62,9 +68,9 @@ pub(crate) struct WebhookArguments {
     /// A further name or address the certificate is for; give the option again for more
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
-    /// JSON file with the instance types to offer instead of the built-in ones
-    #[arg(long, env = "INSTANCE_TYPES_FILE_PATH", value_name = "FILE", default_value = "")]
-    instance_types_file_path: String,
+    /// JSON file with the instance types that can be had, in the form of the KWOK provider
+    #[arg(long, env = "INSTANCE_TYPES_FILE_PATH", value_name = "FILE")]
+    instance_types_file_path: Option<PathBuf>,
 }
 
 /// Runs until a signal asks it to stop.
@@ -77,7 +83,15 @@ async fn serve(arguments: &WebhookArguments) -> anyhow::Result<ExitCode> {
     let config = configuration(arguments.kubeconfig.as_deref()).await?;
     let namespace = arguments.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let client = Client::try_from(config).context("preparing to talk to the cluster")?;
-    let (types, labels) = instance_types(&arguments.instance_types_file_path)?;
+    let provider = arguments.provider;
+    // The chart passes an empty name for none.
+    let file = arguments.instance_types_file_path.as_deref().filter(|file| !file.as_os_str().is_empty());
+    let (types, labels) = machines(file, Some(provider), &arguments.region)?;
+    if types.is_empty() {
+        crate::say(
+            "it is not known which machines there are, so requirements and limits are not compared with them",
+        );
+    }
     let shown = Arc::new(Shown::default());
     let trust = Trust {
         client: client.clone(),
@@ -90,7 +104,7 @@ async fn serve(arguments: &WebhookArguments) -> anyhow::Result<ExitCode> {
     let listener = TcpListener::bind(address).await.map_err(|error| {
         anyhow!("cannot listen on port {}: {error}; choose another with --port", arguments.port)
     })?;
-    let reviewer = Arc::new(Reviewer::new(client, types, labels));
+    let reviewer = Arc::new(Reviewer::new(client, provider, types, labels));
     let router = router(reviewer);
     crate::say(format!("listening on {}", listener.local_addr()?));
     let tls = TlsListener::new(listener, Arc::clone(&shown))?;

@@ -9,9 +9,10 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::nodepool::NodeClassReference;
 use karpenter_api::{LabelRules, NodePool, Provider};
 use karpenter_core::catalog::{Catalog, InstanceType};
-use karpenter_kwok::KWOKNodeClass;
 use karpenter_lint::{Facts, Finding, Severity, lint};
-use kube::{Api, Client, Resource as _};
+use karpenter_provider::NodeClassKind;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 /// How long the cluster may take to say whether a NodeClass exists; the API server waits as well.
@@ -22,15 +23,21 @@ const WARNINGS: usize = 10;
 /// Answers reviews.
 pub(super) struct Reviewer {
     client: Client,
+    provider: Provider,
     types: Arc<[Arc<InstanceType>]>,
     rules: LabelRules,
 }
 
 impl Reviewer {
     /// Judges pools against these machines.
-    pub(super) fn new(client: Client, types: Vec<InstanceType>, labels: Vec<String>) -> Self {
-        let rules = LabelRules::for_providers(&[Provider::Kwok]).with_well_known(labels);
-        Self { client, types: types.into_iter().map(Arc::new).collect(), rules }
+    pub(super) fn new(
+        client: Client,
+        provider: Provider,
+        types: Vec<Arc<InstanceType>>,
+        labels: Vec<String>,
+    ) -> Self {
+        let rules = LabelRules::for_providers(&[provider]).with_well_known(labels);
+        Self { client, provider, types: types.into(), rules }
     }
 
     /// The answer to an `AdmissionReview`.
@@ -87,29 +94,54 @@ impl Reviewer {
     /// The pool's NodeClass, if it exists; nothing if the cluster does not say, or if the kind is not ours.
     async fn classes_of(&self, pool: &NodePool) -> Option<BTreeSet<NodeClassReference>> {
         let named = &pool.spec.template.spec.node_class_ref;
-        if named.kind != KWOKNodeClass::kind(&()) || named.group != KWOKNodeClass::group(&()) {
-            return None;
-        }
-        let classes: Api<KWOKNodeClass> = Api::all(self.client.clone());
+        let ours = |served: &&NodeClassKind| named.kind == served.kind && named.group == served.group;
+        let served = node_classes(self.provider).iter().find(ours)?;
+        let group = GroupVersionKind::gvk(served.group, served.version, served.kind);
+        let resource = ApiResource::from_gvk_with_plural(&group, served.plural);
+        let classes: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
         let looked = tokio::time::timeout(CLASS_LOOKED_FOR, classes.get_opt(&named.name)).await;
         let found = looked.ok()?.ok()?;
         Some(found.map(|_| named.clone()).into_iter().collect())
     }
 }
 
+fn node_classes(provider: Provider) -> &'static [NodeClassKind] {
+    match provider {
+        Provider::Kwok => karpenter_kwok::NODE_CLASSES,
+        Provider::Aws => karpenter_aws::NODE_CLASSES,
+        Provider::AlibabaCloud => karpenter_alibabacloud::node_class::NODE_CLASSES,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use karpenter_apiserver::{ApiServer, Options};
-    use karpenter_kwok::generated_instance_types;
+    use kube::api::PostParams;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::lint::machines;
 
+    /// The answer where the cluster knows nothing of Karpenter.
     fn answered(review: &Value) -> Value {
+        answered_with(&[], Provider::Kwok, review)
+    }
+
+    /// The answer where a provider's definitions are served, and no object of them is there.
+    fn answered_by(provider: Provider, review: &Value) -> Value {
+        answered_with(&crate::crds::definitions(&[provider]), provider, review)
+    }
+
+    fn answered_with(definitions: &[CustomResourceDefinition], provider: Provider, review: &Value) -> Value {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let client = Client::new(ApiServer::new(Options::default()), "default");
-            Reviewer::new(client, generated_instance_types(), Vec::new()).answer(review).await
+            for definition in definitions {
+                Api::all(client.clone()).create(&PostParams::default(), definition).await.unwrap();
+            }
+            let (types, labels) = machines(None, Some(provider), "us-west-2").unwrap();
+            Reviewer::new(client, provider, types, labels).answer(review).await
         })
     }
 
@@ -130,6 +162,37 @@ mod tests {
         let answer =
             answered(&json!({"request": {"kind": {"kind": "PodDisruptionBudget"}, "object": budget}}));
         assert!(answer["response"]["warnings"].to_string().contains("NeverDrains"), "{answer}");
+    }
+
+    #[test]
+    fn pools_are_held_against_what_ec2_sells_in_the_region() {
+        let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "missing"});
+        let asked = |arch: &str| {
+            let arch = json!({"key": "kubernetes.io/arch", "operator": "In", "values": [arch]});
+            let known =
+                json!({"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]});
+            let pool = json!({"metadata": {"name": "a"}, "spec": {"template": {"spec": {
+                "nodeClassRef": class, "requirements": [arch, known],
+            }}}});
+            let review = json!({"request": {"kind": {"kind": "NodePool"}, "object": pool}});
+            answered_by(Provider::Aws, &review)["response"]["warnings"].to_string()
+        };
+        let impossible = asked("arm64");
+        assert!(impossible.contains("RequirementsUnsatisfiable"), "{impossible}");
+        assert!(impossible.contains("NodeClassMissing"), "{impossible}");
+        assert!(!asked("amd64").contains("RequirementsUnsatisfiable"));
+    }
+
+    #[test]
+    fn where_machines_are_not_known_the_rest_is_judged() {
+        let class = json!({"group": "karpenter.alibabacloud.com", "kind": "ECSNodeClass", "name": "missing"});
+        let pool = json!({"metadata": {"name": "a"}, "spec": {"template": {"spec": {
+            "nodeClassRef": class, "requirements": [],
+        }}}});
+        let review = json!({"request": {"kind": {"kind": "NodePool"}, "object": pool}});
+        let warnings = answered_by(Provider::AlibabaCloud, &review)["response"]["warnings"].to_string();
+        assert!(warnings.contains("NodeClassMissing"), "{warnings}");
+        assert!(!warnings.contains("RequirementsUnsatisfiable"), "{warnings}");
     }
 
     proptest! {

@@ -24,6 +24,11 @@ impl Server {
 
     /// Starts one of the commands that serve the Kubernetes API.
     pub(crate) fn start_as(command: &str, data: &Path, arguments: &[&str]) -> Self {
+        Self::start_until("\ntry ", command, data, arguments)
+    }
+
+    /// Starts one of the commands that serve the Kubernetes API, and waits until it has printed this.
+    pub(crate) fn start_until(last: &str, command: &str, data: &Path, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_karpenter"))
             .args([command, "--port", "0", "--data-dir"])
             .arg(data)
@@ -37,11 +42,11 @@ impl Server {
         for line in BufReader::new(stdout).lines() {
             greeting += &line.expect("the program prints text");
             greeting.push('\n');
-            if greeting.contains("\ntry ") {
+            if greeting.contains(last) {
                 break;
             }
         }
-        assert!(greeting.contains("\ntry "), "the server did not start");
+        assert!(greeting.contains(last), "the server did not start");
         Self { child, data: data.to_owned(), greeting }
     }
 

@@ -37,6 +37,16 @@ fn a_pod_the_heavier_pool_cannot_take_goes_to_the_lighter_one() {
 }
 
 #[test]
+fn fewer_nodes_are_dearer_and_only_taken_where_they_are_asked_for() {
+    let plan_by = |policy: &str| {
+        let web = pods("web", 5, "1", json!({}));
+        plan(json!({ "options": { "packingPolicy": policy }, "podGroups": [web] }))
+    };
+    assert_eq!(plan_by("Cheapest").claims().len(), 2, "a medium and a small one");
+    assert_eq!(plan_by("FewestNodes").claims().len(), 1);
+}
+
+#[test]
 fn of_pools_with_equal_weight_the_last_by_name_is_used() {
     let pools = json!([pool("b", json!({})), pool("c", json!({})), pool("a", json!({}))]);
     let plan = plan(json!({ "nodePools": pools, "podGroups": [pods("web", 1, "1", json!({}))] }));
