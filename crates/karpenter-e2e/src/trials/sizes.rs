@@ -6,10 +6,10 @@
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use karpenter_api::{NodeClaim, NodePool};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource};
@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::{Usage, wait_until};
 use crate::cluster::{Cluster, pool};
 use crate::controller::Controller;
 
@@ -24,8 +25,6 @@ use crate::controller::Controller;
 const AT_A_TIME: usize = 24;
 /// How long the controller is watched once it has seen everything.
 const REST: Duration = Duration::from_secs(90);
-/// How long the controller may take to see everything, or to plan for a backlog.
-const PATIENCE: Duration = Duration::from_mins(10);
 /// Cores and memory of every node: what 20 of the pods below fill.
 const TYPE: &str = "c-4x-amd64-linux";
 
@@ -49,6 +48,9 @@ pub(super) async fn run(cluster: &Cluster, size: Size) -> anyhow::Result<()> {
     cluster.install_definitions().await?;
     cluster.create_class("default", "1s").await.or_else(ignore_existing)?;
     cluster.create::<NodePool>(pool()).await.or_else(ignore_existing)?;
+    let accounts: Api<ServiceAccount> = Api::default_namespaced(cluster.client.clone());
+    // Pods are admitted with an account, which a controller that does not run here would make.
+    create(&accounts, json!({"metadata": {"name": "default"}})).await.or_else(ignore_existing)?;
     let begun = Instant::now();
     fill(cluster, size).await?;
     eprintln!("{} nodes and {} pods are there after {:.0?}", size.nodes, size.pods, begun.elapsed());
@@ -108,47 +110,6 @@ async fn carried(cluster: &Cluster) -> anyhow::Result<(usize, usize)> {
         requests.get("pods")?.0.parse::<usize>().ok()
     });
     Ok((claims.len(), pods.sum()))
-}
-
-/// What a process has used so far.
-struct Usage {
-    /// Seconds of all its threads.
-    cpu: f64,
-    /// Megabytes held now.
-    memory: f64,
-    /// The most that it ever held.
-    peak: f64,
-}
-
-impl Usage {
-    fn of(controller: &Controller) -> anyhow::Result<Self> {
-        let id = controller.id().context("the controller has ended")?;
-        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-        let megabytes = |name: &str| -> anyhow::Result<f64> {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).context("Linux tells this")?;
-            Ok(line.trim().trim_end_matches("kB").trim().parse::<f64>()? * 1024.0 / 1e6)
-        };
-        let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        // The 14th and 15th field of the line, in hundredths of a second.
-        let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
-        Ok(Self { cpu: ticks / 100.0, memory: megabytes("VmRSS:")?, peak: megabytes("VmHWM:")? })
-    }
-}
-
-/// Asks once in a while until the answer is yes, and says how long that took.
-async fn wait_until<F>(what: &str, mut ask: impl FnMut() -> F) -> anyhow::Result<Duration>
-where
-    F: Future<Output = anyhow::Result<bool>>,
-{
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
-        if ask().await? {
-            return Ok(begun.elapsed());
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    bail!("it never came about that {what}")
 }
 
 async fn fill(cluster: &Cluster, size: Size) -> anyhow::Result<()> {

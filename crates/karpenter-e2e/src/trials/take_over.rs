@@ -1,7 +1,6 @@
 //! A cluster that upstream's controller runs is shadowed, taken over, and handed back: no node is replaced by that, nor meant to be.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use anyhow::{Context as _, bail, ensure};
 use karpenter_api::{NodeClaim, NodePool};
 use serde_json::{Value, json};
 
+use super::{read_all, start_upstream};
 use crate::cluster::{Cluster, condition, eventually, pool};
-use crate::controller::Controller;
 
 /// How long each side is watched once everything runs: longer than it takes to look at every claim and at drift once.
 const WATCHED: Duration = Duration::from_secs(45);
@@ -69,26 +68,6 @@ fn rich_pool() -> Value {
     template["spec"]["expireAfter"] = "720h".into();
     template["spec"]["terminationGracePeriod"] = "48h".into();
     pool
-}
-
-fn read_all(folders: &[PathBuf]) -> anyhow::Result<Vec<String>> {
-    let mut texts = Vec::new();
-    for folder in folders {
-        for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|found| found == "yaml") {
-                texts.push(fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?);
-            }
-        }
-    }
-    Ok(texts)
-}
-
-async fn start_upstream(cluster: &Cluster, program: &Path) -> anyhow::Result<Controller> {
-    let controller = cluster.program.start_upstream(program)?;
-    let ready = eventually("upstream is ready", || async { Ok(controller.is_ready().await) }).await;
-    ready.map_err(|error| anyhow::anyhow!("{error}; its log: {}", controller.log()))?;
-    Ok(controller)
 }
 
 /// Runs ours beside the one in charge, and prints what it would do.
