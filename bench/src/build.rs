@@ -23,6 +23,14 @@ pub(crate) fn karpenter() -> Result<Program> {
     Ok(Program { path, arguments: vec!["solve".to_owned(), "--stats".to_owned()] })
 }
 
+/// Builds the program that measures the AWS catalogue.
+pub(crate) fn catalogue() -> Result<PathBuf> {
+    let package = ["build", "--release", "--quiet", "--package", "karpenter-aws-catalogue"];
+    run(cargo().args(package).args(["--example", "catalogue_cost"]), "building the AWS catalogue")?;
+    let folder = target_directory()?.join("release").join("examples");
+    Ok(folder.join("catalogue_cost").with_extension(std::env::consts::EXE_EXTENSION))
+}
+
 /// Builds upstream's scheduler from its Go module.
 pub(crate) fn upstream(folder: &Path) -> Result<Program> {
     let path = folder.join("upstream").with_extension(std::env::consts::EXE_EXTENSION);

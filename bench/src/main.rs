@@ -5,6 +5,7 @@
 
 mod bound;
 mod build;
+mod catalogue;
 mod files;
 mod generate;
 mod instructions;
@@ -75,10 +76,13 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<bool> {
     let all = files::names()?;
     if arguments.list {
-        println!("{}", all.join("\n"));
+        println!("{}\n{}", all.join("\n"), catalogue::NAME);
         return Ok(true);
     }
-    let selected = files::select(&all, &arguments.names)?;
+    let (of_catalogue, names): (Vec<String>, Vec<String>) =
+        arguments.names.iter().cloned().partition(|name| name == catalogue::NAME);
+    let everything = arguments.names.is_empty();
+    let selected = if names.is_empty() && !everything { Vec::new() } else { files::select(&all, &names)? };
     let folder = build::folder()?;
     let karpenter = build::karpenter()?;
     let upstream = if arguments.upstream { Some(build::upstream(&folder)?) } else { None };
@@ -99,11 +103,12 @@ fn run(arguments: &Arguments) -> Result<bool> {
         }
         rows.push(row);
     }
+    let steps = if everything || !of_catalogue.is_empty() { catalogue::measure()? } else { Vec::new() };
     let by_default = if arguments.names.is_empty() { Instructions::Compare } else { Instructions::Skip };
     let action = arguments.instructions.unwrap_or(by_default);
     let counts =
         if action == Instructions::Skip { BTreeMap::new() } else { count_instructions(&karpenter, &folder)? };
-    let text = report::render(&rows, &counts, &instructions::baseline()?);
+    let text = report::render(&rows, &steps, &counts, &instructions::baseline()?);
     if action == Instructions::Save {
         instructions::save(&counts)?;
     }

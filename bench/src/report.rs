@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::bound::Bound;
+use crate::catalogue::Step;
 use crate::files;
 use crate::generate::GROWTH;
 use crate::measure::{Measured, Stats};
@@ -35,6 +36,7 @@ impl Row {
 /// The whole report in Markdown.
 pub(crate) fn render(
     rows: &[Row],
+    catalogue: &[Step],
     instructions: &BTreeMap<String, u64>,
     baseline: &BTreeMap<String, u64>,
 ) -> String {
@@ -46,8 +48,9 @@ pub(crate) fn render(
         sections.push(("Beside upstream, one worker, same run", comparison(&rows)));
     }
     sections.push(("Growth: CPU seconds ~ pods^exponent", growth(&rows)));
+    sections.push(("What AWS sells, for 20 NodeClasses", steps(catalogue)));
     sections.push(("Instructions", instruction_table(instructions, baseline)));
-    sections.push(("Targets", targets::table(&rows, &disruption)));
+    sections.push(("Targets", targets::table(&rows, &disruption, catalogue)));
     let mut report = String::from("# Benchmark report\n");
     for (title, table) in sections.into_iter().filter(|(_, table)| !table.is_empty()) {
         let _ = write!(report, "\n## {title}\n\n{}", table.render());
@@ -62,6 +65,15 @@ pub(crate) fn render(
     }
     report.push('\n');
     report
+}
+
+/// What each step of the catalogue costs.
+fn steps(steps: &[Step]) -> Table {
+    let mut table = Table::new(["step", "ms", "MiB"]);
+    for step in steps {
+        table.add([step.what.clone(), number(step.milliseconds), number(step.mebibytes)]);
+    }
+    table
 }
 
 /// What one sweep over every node costs and what its best command saves.

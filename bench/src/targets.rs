@@ -2,6 +2,7 @@
 //!
 //! Promises that hold for every file are listed only where they are broken.
 
+use crate::catalogue::Step;
 use crate::measure::Stats;
 use crate::report::{Row, exponent, megabytes, series};
 use crate::table::{Table, number};
@@ -39,11 +40,20 @@ const SWEEP_SECONDS_MAX: [(&str, f64); 3] =
     [("disruption-1000", 1.0), ("disruption-5000", 10.0), ("disruption-10000", 30.0)];
 const SWEEP_MEGABYTES_MAX: f64 = 600.0;
 
+/// The longest it may take to work out what twenty NodeClasses can buy, the memory of that, and the longest when nothing has changed.
+const CATALOGUE_MILLISECONDS_MAX: f64 = 1000.0;
+const CATALOGUE_MEBIBYTES_MAX: f64 = 300.0;
+const CATALOGUE_AGAIN_MILLISECONDS_MAX: f64 = 1.0;
+
 /// The promises that this run can judge.
-pub(crate) fn table(rows: &[&Row], sweeps: &[&Row]) -> Table {
+pub(crate) fn table(rows: &[&Row], sweeps: &[&Row], catalogue: &[Step]) -> Table {
     let mut table = Table::new(["target", "wanted", "seen", "met"]);
     let broken = rows.iter().flat_map(|row| of_every_file(row)).filter(|judged| !judged.met);
-    let judged = speed(rows).into_iter().chain(of_named_files(rows)).chain(of_sweeps(sweeps));
+    let judged = speed(rows)
+        .into_iter()
+        .chain(of_named_files(rows))
+        .chain(of_sweeps(sweeps))
+        .chain(of_catalogue(catalogue));
     for judged in judged.chain(broken) {
         let met = if judged.met { "yes" } else { "NO" };
         table.add([judged.target, judged.wanted, judged.seen, met.to_owned()]);
@@ -72,6 +82,22 @@ fn of_sweeps(rows: &[&Row]) -> Vec<Judged> {
                 ours.savings,
             ));
         }
+    }
+    judged
+}
+
+/// Time and memory of the AWS catalogue.
+fn of_catalogue(steps: &[Step]) -> Vec<Judged> {
+    let of = |what: &str| steps.iter().find(|step| step.what == what);
+    let mut judged = Vec::new();
+    if let Some(step) = of("20 different classes") {
+        let (time, memory) = (CATALOGUE_MILLISECONDS_MAX, CATALOGUE_MEBIBYTES_MAX);
+        judged.push(Judged::at_most("aws-catalogue: ms for 20 classes", time, step.milliseconds));
+        judged.push(Judged::at_most("aws-catalogue: MiB for 20 classes", memory, step.mebibytes));
+    }
+    if let Some(step) = of("20 different classes again") {
+        let most = CATALOGUE_AGAIN_MILLISECONDS_MAX;
+        judged.push(Judged::at_most("aws-catalogue: ms when nothing changed", most, step.milliseconds));
     }
     judged
 }
@@ -145,15 +171,16 @@ mod tests {
     #[test]
     fn a_missed_target_is_marked() {
         let report =
-            table(&[&row("warm", Stats { solve_cpu_seconds: 0.3, ..Stats::default() }, None)], &[]).render();
+            table(&[&row("warm", Stats { solve_cpu_seconds: 0.3, ..Stats::default() }, None)], &[], &[])
+                .render();
         assert!(report.contains("warm: CPU s") && report.contains("NO"), "{report}");
     }
 
     #[test]
     fn a_price_above_upstreams_is_a_broken_promise_and_one_below_is_not_mentioned() {
         let at = |price| Stats { price, ..Stats::default() };
-        let dearer = table(&[&row("x", at(2.0), Some(at(1.0)))], &[]);
+        let dearer = table(&[&row("x", at(2.0), Some(at(1.0)))], &[], &[]);
         assert!(dearer.render().contains("x: $/h, upstream's"), "{}", dearer.render());
-        assert!(table(&[&row("x", at(1.0), Some(at(2.0)))], &[]).is_empty());
+        assert!(table(&[&row("x", at(1.0), Some(at(2.0)))], &[], &[]).is_empty());
     }
 }
