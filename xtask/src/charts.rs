@@ -146,23 +146,11 @@ impl<'a> Charts<'a> {
         for chart in ["charts/karpenter", "charts/karpenter-crd"] {
             self.helm(&["lint", "--strict", chart])?;
         }
-        let template = |values: &[&str]| {
-            let start = [
-                "template",
-                "karpenter",
-                "charts/karpenter",
-                "--namespace",
-                NAMESPACE,
-                "--kube-version",
-                "1.36.0",
-            ];
-            self.helm(&[&start[..], values].concat())
-        };
-        let plain = template(&[])?;
+        let plain = self.template(&[])?;
         for kind in ["ServiceMonitor", "NetworkPolicy", "ValidatingWebhookConfiguration"] {
             ensure!(!plain.contains(&format!("kind: {kind}\n")), "{kind} is not asked for and rendered");
         }
-        let all = template(&["--values", ALL_VALUES])?;
+        let all = self.template(&["--values", ALL_VALUES])?;
         for wanted in [
             "kind: ServiceMonitor",
             "kind: NetworkPolicy",
@@ -175,6 +163,44 @@ impl<'a> Charts<'a> {
         {
             let (containers, found) = (all.matches("image: ").count(), all.matches(wanted).count());
             ensure!(found >= containers, "{found} times {wanted} for {containers} containers");
+        }
+        self.render_providers(&plain)
+    }
+
+    fn template(&self, values: &[&str]) -> Result<String> {
+        let start = [
+            "template",
+            "karpenter",
+            "charts/karpenter",
+            "--namespace",
+            NAMESPACE,
+            "--kube-version",
+            "1.36.0",
+        ];
+        self.helm(&[&start[..], values].concat())
+    }
+
+    /// Each provider gets the rights to its own NodeClasses and to no others.
+    fn render_providers(&self, kwok: &str) -> Result<()> {
+        let aws = self.template(&["--values", "docs/examples/aws/values.yaml"])?;
+        let alibabacloud = self.template(&["--values", "docs/examples/alibabacloud/values.yaml"])?;
+        let classes = ["kwoknodeclasses", "ec2nodeclasses", "ecsnodeclasses"];
+        for (rendered, own) in [kwok, &aws, &alibabacloud].into_iter().zip(classes) {
+            for class in classes {
+                ensure!(rendered.contains(class) == (class == own), "rights to {class} instead of {own}");
+            }
+        }
+        ensure!(aws.contains("eks.amazonaws.com/role-arn"), "the role of IRSA is not passed on");
+        for wanted in ["audience: sts.aliyuncs.com", "ALIBABA_CLOUD_OIDC_TOKEN_FILE", "name: CLUSTER_ID"] {
+            ensure!(alibabacloud.contains(wanted), "{wanted} is not rendered for Alibaba Cloud");
+        }
+        ensure!(self.template(&["--set", "provider=other"]).is_err(), "provider=other must be refused");
+        for (provider, class) in ["kwok", "aws", "alibabacloud"].into_iter().zip(classes) {
+            let values = format!("provider={provider},webhook.enabled=true,webhook.region=eu-west-1");
+            let rendered = self.template(&["--show-only", "templates/webhook.yaml", "--set", &values])?;
+            for wanted in [&format!("--provider, \"{provider}\""), class, "value: \"eu-west-1\""] {
+                ensure!(rendered.contains(wanted), "{wanted} is not rendered for the webhook of {provider}");
+            }
         }
         Ok(())
     }

@@ -77,12 +77,91 @@ const LAYERS: &[Layer] = &[
             "karpenter-provider",
             "karpenter-quantity",
             "karpenter-runtime",
+            "karpenter-simcloud",
         ]),
         outside: None,
     },
-    Layer { name: "karpenter-aws", uses: Uses::Only(&["karpenter-api"]), outside: None },
+    Layer {
+        name: "karpenter-aws",
+        uses: Uses::Only(&[
+            "karpenter-api",
+            "karpenter-aws-bootstrap",
+            "karpenter-aws-catalogue",
+            "karpenter-aws-client",
+            "karpenter-core",
+            "karpenter-environment",
+            "karpenter-kube",
+            "karpenter-provider",
+            "karpenter-quantity",
+            "karpenter-runtime",
+            "karpenter-transport",
+        ]),
+        outside: None,
+    },
+    // How a machine becomes a node, as a function of what is known: no client, no clock.
+    Layer {
+        name: "karpenter-aws-bootstrap",
+        uses: Uses::Only(&["karpenter-api", "karpenter-quantity"]),
+        outside: None,
+    },
+    // What EC2 sells, as a function of what EC2 says: no client, no clock.
+    Layer {
+        name: "karpenter-aws-catalogue",
+        uses: Uses::Only(&["karpenter-api", "karpenter-core", "karpenter-quantity"]),
+        outside: None,
+    },
+    // How calls reach any cloud.
+    Layer { name: "karpenter-transport", uses: Uses::Only(&["karpenter-environment"]), outside: None },
     // The wire to AWS: it carries what others decide.
-    Layer { name: "karpenter-aws-client", uses: Uses::Only(&["karpenter-environment"]), outside: None },
+    Layer {
+        name: "karpenter-aws-client",
+        uses: Uses::Only(&["karpenter-environment", "karpenter-transport"]),
+        outside: None,
+    },
+    Layer {
+        name: "karpenter-alibabacloud",
+        uses: Uses::Only(&[
+            "karpenter-alibabacloud-client",
+            "karpenter-api",
+            "karpenter-core",
+            "karpenter-environment",
+            "karpenter-kube",
+            "karpenter-provider",
+            "karpenter-quantity",
+            "karpenter-runtime",
+            "karpenter-transport",
+        ]),
+        outside: None,
+    },
+    // The wire to Alibaba Cloud.
+    Layer {
+        name: "karpenter-alibabacloud-client",
+        uses: Uses::Only(&["karpenter-environment", "karpenter-transport"]),
+        outside: None,
+    },
+    // A cloud on paper: it sells machines to anybody and must not know who buys.
+    Layer {
+        name: "karpenter-simcloud",
+        uses: Uses::Only(&["karpenter-api", "karpenter-provider"]),
+        outside: None,
+    },
+    // Fronts that speak a cloud's protocol: they judge our clients, so they share no code with them.
+    Layer {
+        name: "karpenter-simcloud-aws",
+        uses: Uses::Only(&[
+            "karpenter-aws-catalogue",
+            "karpenter-environment",
+            "karpenter-provider",
+            "karpenter-quantity",
+            "karpenter-simcloud",
+        ]),
+        outside: None,
+    },
+    Layer {
+        name: "karpenter-simcloud-alibabacloud",
+        uses: Uses::Only(&["karpenter-environment", "karpenter-provider", "karpenter-simcloud"]),
+        outside: None,
+    },
     // Time and chance: everybody may ask, it asks nobody.
     Layer { name: "karpenter-environment", uses: Uses::Only(&[]), outside: None },
     // A Kubernetes API for anybody: it must not know that Karpenter exists.
@@ -130,14 +209,23 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "karpenter-local",
         uses: Uses::Only(&[
+            "karpenter-alibabacloud",
+            "karpenter-alibabacloud-client",
             "karpenter-api",
             "karpenter-apiserver",
+            "karpenter-aws",
+            "karpenter-aws-client",
             "karpenter-controllers",
             "karpenter-core",
             "karpenter-environment",
             "karpenter-kwok",
             "karpenter-models",
+            "karpenter-provider",
             "karpenter-runtime",
+            "karpenter-simcloud",
+            "karpenter-simcloud-alibabacloud",
+            "karpenter-simcloud-aws",
+            "karpenter-transport",
         ]),
         outside: None,
     },

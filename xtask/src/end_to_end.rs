@@ -39,6 +39,9 @@ pub(crate) struct Wish {
     /// Instead of the scenarios, shadow a cluster run by upstream's controller, take it over and hand it back
     #[arg(long)]
     pub(crate) take_over: bool,
+    /// Instead of the scenarios, scale 1,000 pods to 100 under upstream's controller and under ours, built for release
+    #[arg(long)]
+    pub(crate) scale_down: bool,
     /// Instead of the scenarios, measure the controller, built for release, on so many nodes and pods (`1000x20000`); `0x20000` is a backlog
     #[arg(long)]
     pub(crate) size: Vec<String>,
@@ -50,7 +53,9 @@ impl Wish {
         let mut arguments: Vec<OsString> = vec![self.filter.clone().into()];
         arguments.extend(self.kills.map(|kills| format!("--kills={kills}").into()));
         arguments.extend(self.size.iter().map(|size| format!("--size={size}").into()));
-        if self.take_over {
+        arguments.extend(self.take_over.then(|| "--take-over".into()));
+        arguments.extend(self.scale_down.then(|| "--scale-down".into()));
+        if self.take_over || self.scale_down {
             let Some(upstream) = upstream_controller::ensure(workspace)? else { return Ok(None) };
             arguments.extend(["--upstream".into(), upstream.program.into_os_string()]);
             for folder in upstream.definitions {
@@ -127,10 +132,10 @@ fn play(workspace: &Workspace, kubeconfig: &Path, wish: &Wish) -> Result<Outcome
     Ok(Outcome { good, cases, note: observed.to_string() })
 }
 
-/// The program under test; sizes are those of the one people run.
+/// The program under test; figures are those of the one people run.
 fn karpenter(workspace: &Workspace, wish: &Wish) -> Result<PathBuf> {
     let debug = workspace.program("karpenter");
-    if wish.size.is_empty() {
+    if wish.size.is_empty() && !wish.scale_down {
         return Ok(debug);
     }
     if !process::succeeds(&mut workspace.cargo([

@@ -69,9 +69,14 @@ fn generate(workspace: &Workspace) -> Result<BTreeMap<PathBuf, String>> {
         }
     }
     // A provider's own kinds. What it adds to the other definitions is for its clusters alone.
-    for document in documents(&karpenter(workspace, &built, &["crds", "--provider", "aws"])?) {
-        let name = crd_file(&document).context("a CRD printed by `karpenter crds` has no name")?;
-        files.entry(Path::new(CRDS).join(name)).or_insert(document);
+    for provider in ["aws", "alibabacloud"] {
+        for document in documents(&karpenter(workspace, &built, &["crds", "--provider", provider])?) {
+            let name = crd_file(&document).context("a CRD printed by `karpenter crds` has no name")?;
+            if name.contains("nodeclasses") {
+                add_to_charts(&mut files, &name, &document);
+                files.insert(Path::new(CRDS).join(name), document);
+            }
+        }
     }
     files.insert("docs/cli.md".into(), cli_reference(workspace, &built)?);
     let mut options = workspace.command(program(&built.join("examples"), "options"));

@@ -3,6 +3,10 @@
 //! Start at [`Task`]; each task is one module. Anything heavy (the `karpenter` binary, the benchmarks) is run as a
 //! child through cargo, so that `cargo xtask` itself compiles in seconds.
 
+mod alibabacloud_fronts;
+mod aws_catalogue;
+mod aws_fronts;
+mod aws_moto;
 mod charts;
 mod conformance;
 mod control_plane;
@@ -11,8 +15,10 @@ mod deny;
 mod depcheck;
 mod end_to_end;
 mod figures;
+mod fuzz;
 mod generated;
 mod informer;
+mod kops_store;
 mod observed;
 mod parts;
 mod process;
@@ -73,8 +79,20 @@ enum Task {
     Dashboards,
     /// Send the same requests to our API server and to the real one and compare the answers
     Conformance(conformance::Conformance),
+    /// Let the official Python SDKs call the simulated Alibaba Cloud
+    AlibabacloudFronts,
     /// Measure our API server and the real one side by side
     ApiserverFigures(figures::Figures),
+    /// Fuzz everything that reads what others wrote
+    Fuzz(fuzz::Wish),
+    /// Derive the catalogue of instance types and prices that the AWS provider carries, from packages of the registries
+    AwsCatalogue,
+    /// Exercise the simulated AWS with boto3 and compare it with moto
+    AwsFronts,
+    /// Let the AWS provider live one life of a machine on moto
+    AwsMoto,
+    /// Let `karpenter kops` work on state stores in moto's S3
+    KopsStore,
     /// Run the benchmarks; `cargo xtask bench --help` lists their options
     #[command(disable_help_flag = true)]
     Bench {
@@ -110,7 +128,13 @@ fn run(task: Task) -> Result<bool> {
         Task::Charts => Ok(charts::run(&workspace)?.good),
         Task::Dashboards => Ok(dashboards::run(&workspace)?.good),
         Task::Conformance(wish) => conformance::run(&workspace, &wish),
+        Task::AlibabacloudFronts => Ok(alibabacloud_fronts::run(&workspace)?.good),
         Task::ApiserverFigures(wish) => figures::run(&workspace, &wish),
+        Task::Fuzz(wish) => Ok(fuzz::run(&workspace, &wish)?.good),
+        Task::AwsCatalogue => aws_catalogue::run(&workspace),
+        Task::AwsFronts => Ok(aws_fronts::run(&workspace)?.good),
+        Task::AwsMoto => Ok(aws_moto::run(&workspace)?.good),
+        Task::KopsStore => Ok(kops_store::run(&workspace)?.good),
         Task::Bench { arguments } => {
             let mut command =
                 workspace.cargo(["run", "--quiet", "--release", "--package", "karpenter-bench", "--"]);

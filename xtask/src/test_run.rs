@@ -11,8 +11,8 @@ use crate::observed::Observed;
 use crate::parts::{Cases, Outcome, Parts};
 use crate::workspace::Workspace;
 use crate::{
-    charts, conformance, dashboards, deny, depcheck, generated, informer, process, scheduler_conformance,
-    sessions, tidy, upstream_suites,
+    alibabacloud_fronts, aws_fronts, aws_moto, charts, conformance, dashboards, deny, depcheck, fuzz,
+    generated, informer, kops_store, process, scheduler_conformance, sessions, tidy, upstream_suites,
 };
 
 /// Property-test cases per property in the long run; the default is a few hundred.
@@ -23,6 +23,9 @@ const LONG_KILLS: &str = "20";
 
 /// Kills of the leading replica in the long run.
 const LEADER_KILLS: u32 = 20;
+
+/// Launches in a storm of the long run.
+const LONG_STORM: &str = "2000";
 
 /// How often each kind of trouble comes over the informer in the long run.
 const LONG_TROUBLES: u32 = 3;
@@ -42,7 +45,11 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> bool {
     parts.run("tests", || cargo_test(&mut test_command(workspace)));
     parts.run("client sessions", || sessions::run(workspace));
     parts.run("API server conformance", || conformance::check(workspace));
+    parts.run("simulated Alibaba Cloud, official SDKs", || alibabacloud_fronts::run(workspace));
     parts.run("generated files", || Ok(generated::run(workspace, true)?.into()));
+    parts.run("simulated AWS, seen by boto3", || aws_fronts::run(workspace));
+    parts.run("AWS provider on moto", || aws_moto::run(workspace));
+    parts.run("kOps state stores in moto's S3", || kops_store::run(workspace));
     parts.run("client-go informer", || informer::check(workspace, if all { LONG_TROUBLES } else { 1 }));
     parts.run("scheduler against kube-scheduler", || {
         let pods = if all { LONG_PODS } else { PODS };
@@ -61,7 +68,9 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> bool {
         parts.run("long property tests", || {
             cargo_test(test_command(workspace).env("PROPTEST_CASES", LONG_PROPTEST_CASES))
         });
+        parts.run("fuzzing", || fuzz::run(workspace, &fuzz::Wish::default()));
         parts.run("crashes of the API server", || crashes(workspace));
+        parts.run("storms of launches", || storms(workspace));
         parts.run("kills of the leader", || {
             end_to_end::run(
                 workspace,
@@ -107,6 +116,15 @@ fn smoke(workspace: &Workspace) -> Result<Outcome> {
 fn crashes(workspace: &Workspace) -> Result<Outcome> {
     let mut command = workspace.cargo(["test", "--quiet", "--package", "karpenter-cli", "--test", "main"]);
     cargo_test(command.args(["crashes", "--", "--nocapture"]).env("KARPENTER_TEST_KILLS", LONG_KILLS))
+}
+
+fn storms(workspace: &Workspace) -> Result<Outcome> {
+    // For speed: in a debug build most of an hour would pass.
+    let mut command = workspace.cargo(["test", "--release", "--tests"]);
+    for package in ["karpenter-aws", "karpenter-alibabacloud", "karpenter-local"] {
+        command.args(["--package", package]);
+    }
+    cargo_test(command.arg("a_storm_of").env("KARPENTER_TEST_STORM", LONG_STORM))
 }
 
 /// `cargo test` over the workspace.

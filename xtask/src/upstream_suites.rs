@@ -30,6 +30,14 @@ use shards::{QUICK, SHARDS, Shard};
 const PROGRAMS: [&str; 7] =
     ["keys", "etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl", "kwok"];
 
+/// The programs that a cluster takes; the embedded one is in ours.
+fn programs(on: Plane) -> &'static [&'static str] {
+    match on {
+        Plane::Real => &PROGRAMS,
+        Plane::Embedded => &["kubectl"],
+    }
+}
+
 #[derive(Args)]
 pub(crate) struct Wish {
     /// Run these shards only, even if this build has run them before; the names are printed when one is unknown
@@ -51,7 +59,7 @@ pub(crate) struct Wish {
 
 /// Runs shards and updates the report.
 pub(crate) fn run(workspace: &Workspace, wish: &Wish) -> Result<bool> {
-    let Some(programs) = control_plane::programs_named(workspace, &PROGRAMS)? else {
+    let Some(programs) = control_plane::programs_named(workspace, programs(wish.on))? else {
         bail!("install Go: the suites and a control plane are built with it");
     };
     let suites = Suites::ensure(workspace)?;
@@ -88,7 +96,7 @@ pub(crate) fn run(workspace: &Workspace, wish: &Wish) -> Result<bool> {
 
 /// Runs the quickest specs, as part of `cargo xtask test`.
 pub(crate) fn quick(workspace: &Workspace) -> Result<Outcome> {
-    let Some(programs) = control_plane::programs_named(workspace, &PROGRAMS)? else {
+    let Some(programs) = control_plane::programs_named(workspace, programs(Plane::Real))? else {
         let note = "not run: the suites and a control plane are built with Go, which is not installed";
         return Ok(Outcome::from(true).note(note));
     };

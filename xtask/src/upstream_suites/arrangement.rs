@@ -20,6 +20,9 @@ use crate::workspace::Workspace;
 const READY_WAIT: Duration = Duration::from_mins(3);
 const POLL: Duration = Duration::from_millis(300);
 
+/// What a file with the scheduler's profiles begins with.
+const SCHEDULER_CONFIGURATION: &str =
+    "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 /// The profile that specs about default constraints ask for by name.
 const SCHEDULER_PROFILES: &str = "profiles:
   - schedulerName: default-scheduler
@@ -101,9 +104,13 @@ impl<'a> Arrangement<'a> {
 
     fn start_embedded(&self, rundir: &Path) -> Result<PathBuf> {
         let kubeconfig = rundir.join("admin.conf");
+        let scheduler = rundir.join("scheduler.yaml");
+        fs::write(&scheduler, format!("{SCHEDULER_CONFIGURATION}{SCHEDULER_PROFILES}"))
+            .context("writing the scheduler's configuration")?;
         let mut cluster = Command::new(&self.karpenter);
         cluster.args(["local", "--without-karpenter", "--quiet", "--port", "0", "--kubeconfig"]);
-        control_plane::start_beside(rundir, cluster.arg(&kubeconfig))?;
+        cluster.arg(&kubeconfig).arg("--kube-scheduler-configuration").arg(&scheduler);
+        control_plane::start_beside(rundir, &mut cluster)?;
         self.wait(&kubeconfig, &["get", "namespace/kube-system"])?;
         Ok(kubeconfig)
     }

@@ -1,0 +1,40 @@
+//! `cargo xtask aws-moto`: one life of a machine on moto, an AWS account that we have not simulated ourselves.
+//!
+//! The checks are a Python program of the provider's crate. It runs in the environment with boto3 and moto that [`crate::aws_fronts`]
+//! keeps, starts moto and the provider itself and reaches nothing but loopback.
+
+use anyhow::Result;
+
+use crate::parts::{Cases, Outcome};
+use crate::test_run::libtest_summary;
+use crate::workspace::Workspace;
+use crate::{aws_fronts, process};
+
+const PACKAGE: &str = "karpenter-aws";
+
+pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
+    let Some(python) = aws_fronts::python(workspace)? else {
+        return Ok(Outcome::from(true).note("not run: moto needs Python 3 with venv, which is not installed"));
+    };
+    let mut build = workspace.cargo(["build", "--quiet", "--package", PACKAGE, "--example", "on_moto"]);
+    if !process::succeeds(&mut build)? {
+        return Ok(Outcome::default());
+    }
+    let program =
+        workspace.program("examples").join("on_moto").with_extension(std::env::consts::EXE_EXTENSION);
+    let mut command = workspace.command(python);
+    // What a person has configured for the real AWS is of no interest here.
+    for name in ["AWS_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_SESSION_TOKEN"] {
+        command.env_remove(name);
+    }
+    command
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .arg("-B")
+        .arg(workspace.root().join("crates").join(PACKAGE).join("tests/moto/provider.py"))
+        .arg(program);
+    let mut cases = Cases::default();
+    let good = process::observed(&mut command, |line| {
+        cases = libtest_summary(line).unwrap_or(cases);
+    })?;
+    Ok(Outcome { good, cases: Some(cases), note: String::new() })
+}
