@@ -57,6 +57,9 @@ pub(crate) struct Up {
     /// How kwok plays kubelet, instead of the usual way
     #[arg(skip)]
     pub(crate) kwok: Option<PathBuf>,
+    /// The port on which kwok is the kubelet of nodes that name it, for connections to their pods
+    #[arg(skip)]
+    pub(crate) kubelet_port: Option<u16>,
 }
 
 /// What may run beside etcd and kube-apiserver.

@@ -134,22 +134,10 @@ fn play(workspace: &Workspace, kubeconfig: &Path, wish: &Wish) -> Result<Outcome
 
 /// The program under test; figures are those of the one people run.
 fn karpenter(workspace: &Workspace, wish: &Wish) -> Result<PathBuf> {
-    let debug = workspace.program("karpenter");
     if wish.size.is_empty() && !wish.scale_down {
-        return Ok(debug);
+        return Ok(workspace.program("karpenter"));
     }
-    if !process::succeeds(&mut workspace.cargo([
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        "karpenter-cli",
-    ]))? {
-        bail!("the controller could not be built");
-    }
-    let target =
-        debug.parent().and_then(Path::parent).context("programs are in a folder of their profile")?;
-    Ok(target.join("release").join("karpenter"))
+    workspace.released_karpenter()
 }
 
 /// The embedded cluster as a child process.

@@ -20,12 +20,13 @@ use clap::Args;
 use crate::control_plane;
 use crate::end_to_end::Plane;
 use crate::parts::{Cases, Outcome};
+use crate::process;
 use crate::workspace::Workspace;
 
 use arrangement::Arrangement;
 use build::Suites;
 use report::{Report, Spec};
-use shards::{QUICK, SHARDS, Shard};
+use shards::{PERFORMANCE, PERFORMANCE_SUITE, QUICK, SHARDS, Shard};
 
 const PROGRAMS: [&str; 7] =
     ["keys", "etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl", "kwok"];
@@ -43,6 +44,9 @@ pub(crate) struct Wish {
     /// Run these shards only, even if this build has run them before; the names are printed when one is unknown
     #[arg(long)]
     shard: Vec<String>,
+    /// Run upstream's performance suite instead, one shard after the other
+    #[arg(long)]
+    performance: bool,
     /// How many shards run at once
     #[arg(long, default_value_t = 4)]
     at_once: usize,
@@ -57,30 +61,46 @@ pub(crate) struct Wish {
     rundir: PathBuf,
 }
 
+impl Wish {
+    /// The shards that are named, or else all of the suites in question.
+    fn shards(&self) -> Result<VecDeque<Shard>> {
+        let all = || SHARDS.iter().chain(&PERFORMANCE).chain(&QUICK);
+        let named = |name: &String| {
+            let names = || all().map(|shard| shard.name).collect::<Vec<_>>().join(", ");
+            let known = all().find(|shard| shard.name == name).copied();
+            known.with_context(|| format!("there is no shard {name}; there are {}", names()))
+        };
+        match (&self.shard[..], self.performance) {
+            ([], false) => Ok(SHARDS.into()),
+            ([], true) => Ok(PERFORMANCE.into()),
+            (names, _) => names.iter().map(named).collect(),
+        }
+    }
+}
+
 /// Runs shards and updates the report.
 pub(crate) fn run(workspace: &Workspace, wish: &Wish) -> Result<bool> {
     let Some(programs) = control_plane::programs_named(workspace, programs(wish.on))? else {
         bail!("install Go: the suites and a control plane are built with it");
     };
-    let suites = Suites::ensure(workspace)?;
-    let arrangement = Arrangement::prepare(workspace, suites, programs)?;
-    let rundir = workspace.root().join(&wish.rundir).join(format!("{:?}", wish.on).to_lowercase());
-    let mut chosen = VecDeque::new();
-    for name in &wish.shard {
-        let known = SHARDS.iter().chain(&QUICK).find(|shard| shard.name == name);
-        let names = || SHARDS.iter().chain(&QUICK).map(|shard| shard.name).collect::<Vec<_>>().join(", ");
-        chosen.push_back(*known.with_context(|| format!("there is no shard {name}; there are {}", names()))?);
-    }
-    if wish.shard.is_empty() {
-        chosen.extend(SHARDS.iter().filter(|shard| !is_done(&arrangement, &rundir.join(shard.name))));
-        println!(
-            "{} of {} shards have been run with this controller",
-            SHARDS.len() - chosen.len(),
-            SHARDS.len()
+    let mut chosen = wish.shards()?;
+    if wish.on == Plane::Embedded && chosen.iter().any(|shard| shard.suite == PERFORMANCE_SUITE) {
+        bail!(
+            "the performance suite asks pods through the API server, which the embedded one does not pass on: leave out --on embedded"
         );
     }
+    let suites = Suites::ensure(workspace, chosen.iter().map(|shard| shard.suite))?;
+    // What is run is what people run.
+    let arrangement = Arrangement::prepare(workspace, suites, (programs, workspace.released_karpenter()?))?;
+    let rundir = workspace.root().join(&wish.rundir).join(format!("{:?}", wish.on).to_lowercase());
+    if wish.shard.is_empty() {
+        let all = chosen.len();
+        chosen.retain(|shard| !is_done(&arrangement, &rundir.join(shard.name)));
+        println!("{} of {all} shards have been run with this controller", all - chosen.len());
+    }
+    let at_once = if wish.performance { 1 } else { wish.at_once };
     let how = (wish.on, wish.focus.as_deref());
-    let specs = play(&arrangement, chosen, &rundir, (wish.at_once, how), |specs| {
+    let specs = play(&arrangement, chosen, &rundir, (at_once, how), |specs| {
         let mut report = Report::read(workspace)?;
         report.note(specs, wish.on);
         report.write(workspace)
@@ -100,7 +120,11 @@ pub(crate) fn quick(workspace: &Workspace) -> Result<Outcome> {
         let note = "not run: the suites and a control plane are built with Go, which is not installed";
         return Ok(Outcome::from(true).note(note));
     };
-    let arrangement = Arrangement::prepare(workspace, Suites::ensure(workspace)?, programs)?;
+    if !process::succeeds(&mut workspace.cargo(["build", "--quiet", "--package", "karpenter-cli"]))? {
+        bail!("the controller could not be built");
+    }
+    let suites = Suites::ensure(workspace, QUICK.iter().map(|shard| shard.suite))?;
+    let arrangement = Arrangement::prepare(workspace, suites, (programs, workspace.program("karpenter")))?;
     let rundir = std::env::temp_dir().join(format!("karpenter-e2e-upstream-{}", std::process::id()));
     let specs = play(
         &arrangement,

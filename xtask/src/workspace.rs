@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::process;
@@ -47,9 +47,20 @@ impl Workspace {
 
     /// Where cargo put a program of the workspace that was built for development.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
-        let target =
-            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), PathBuf::from);
-        target.join("debug").join(name)
+        self.target().join("debug").join(name)
+    }
+
+    /// Builds `karpenter` as people run it, and says where it is.
+    pub(crate) fn released_karpenter(&self) -> Result<PathBuf> {
+        let mut build = self.cargo(["build", "--quiet", "--release", "--package", "karpenter-cli"]);
+        if !process::succeeds(&mut build)? {
+            bail!("the controller could not be built");
+        }
+        Ok(self.target().join("release").join("karpenter"))
+    }
+
+    fn target(&self) -> PathBuf {
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), PathBuf::from)
     }
 
     /// Files under version control and new ones that are not ignored, relative to the root, sorted.

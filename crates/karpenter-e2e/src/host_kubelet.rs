@@ -9,6 +9,7 @@ mod host;
 mod probe;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -40,6 +41,12 @@ struct Arguments {
     /// The port on which a process says whether it is ready
     #[arg(long)]
     health_port: u16,
+    /// The port of whoever forwards connections to pods of the node
+    #[arg(long)]
+    kubelet_port: Option<u16>,
+    /// The address under which pods are reached
+    #[arg(long, default_value = "127.0.0.1")]
+    pod_ip: IpAddr,
     /// Where processes write
     #[arg(long)]
     log: PathBuf,
@@ -64,7 +71,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let file = Kubeconfig::read_from(&arguments.kubeconfig).context("reading the kubeconfig")?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
     let client = Client::try_from(config)?;
-    node::create(&client).await?;
+    node::create(&client, arguments.kubelet_port).await?;
     let mut terminate = signal(SignalKind::terminate()).context("listening to signals")?;
     let setting = Setting {
         command: arguments.command,
@@ -73,7 +80,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         health_port: arguments.health_port,
         log: arguments.log,
     };
-    let mut host = Host { client, setting, processes: BTreeMap::new(), renewed: None };
+    let pod_ip = arguments.pod_ip;
+    let mut host = Host { client, setting, pod_ip, processes: BTreeMap::new(), renewed: None };
     loop {
         // A busy API server is asked again.
         if let Err(error) = host.look().await {
@@ -90,6 +98,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
 struct Host {
     client: Client,
     setting: Setting,
+    pod_ip: IpAddr,
     /// By the UID of the pod.
     processes: BTreeMap<String, Process>,
     /// When the node last said that it lives.
@@ -132,7 +141,7 @@ impl Host {
         if !host::is_karpenter(pod) {
             let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
             if phase == Some("Pending") {
-                host::show(&self.client, pod, true, 0).await?;
+                self.show(pod, true, 0).await?;
             }
             return Ok(());
         }
@@ -140,15 +149,20 @@ impl Host {
             let shown = process.shown();
             process.look(&self.setting).await?;
             if process.shown() != shown {
-                host::show(&self.client, pod, process.is_ready(), process.restarts()).await?;
+                let (ready, restarts) = process.shown();
+                self.show(pod, ready, restarts).await?;
             }
         } else if self.processes.is_empty() {
             // One at a time: the ports are the machine's.
             let process = Process::start(pod, &self.setting)?;
             self.processes.insert(uid, process);
-            host::show(&self.client, pod, false, 0).await?;
+            self.show(pod, false, 0).await?;
         }
         Ok(())
+    }
+
+    async fn show(&self, pod: &Pod, ready: bool, restarts: u32) -> anyhow::Result<()> {
+        host::show(&self.client, pod, self.pod_ip, (ready, restarts)).await
     }
 
     async fn remove(&self, pod: &Pod) -> anyhow::Result<()> {

@@ -145,7 +145,15 @@ impl Run<'_> {
                     .arg(format!("--config={}", config.display()))
                     .args(["--manage-all-nodes=false"])
                     .args(["--manage-nodes-with-label-selector=kwok.x-k8s.io/node=fake"])
-                    .args(["--node-ip=127.0.0.1", &format!("--server-address=127.0.0.1:{port}")]);
+                    .arg("--node-ip=127.0.0.1");
+                let port = wish.kubelet_port.unwrap_or(port);
+                command.arg(format!("--server-address=127.0.0.1:{port}"));
+                if wish.kubelet_port.is_some() {
+                    command
+                        .arg(format!("--node-port={port}"))
+                        .arg(self.flag("--tls-cert-file", "keys/apiserver.crt"))
+                        .arg(self.flag("--tls-private-key-file", "keys/apiserver.key"));
+                }
             }
         }
         start(&self.rundir, &mut command)?;

@@ -1,6 +1,7 @@
 //! The cluster that the suites expect: a control plane, our definitions, and our controller as the pod of a Deployment.
 
 use std::fs::{self, File};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -10,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use super::build::{RECIPE, Suites};
 use super::report::{self, Spec};
-use super::shards::Shard;
+use super::shards::{PERFORMANCE_SUITE, Shard};
 use crate::control_plane::{self, Component, Up};
 use crate::end_to_end::Plane;
 use crate::process;
@@ -36,6 +37,49 @@ const SCHEDULER_PROFILES: &str = "profiles:
             - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}
 ";
 
+/// The port at which suites ask the controller's pod for metrics.
+const METRICS_PORT: u16 = 8080;
+
+/// Where the controller is reached: by itself, and through the API server as a pod.
+struct Doors {
+    metrics: u16,
+    health: u16,
+    kubelet: u16,
+    pod_ip: IpAddr,
+}
+
+impl Doors {
+    /// Free ports. The performance suite asks the pod itself, by way of the API server, which refuses pods on loopback: for that
+    /// one the controller has the port it asks, and the pod the machine's own address.
+    fn find(suite: &str) -> Result<Self> {
+        let [metrics, health, kubelet] = control_plane::free_ports()?;
+        if suite != PERFORMANCE_SUITE {
+            return Ok(Self { metrics, health, kubelet, pod_ip: Ipv4Addr::LOCALHOST.into() });
+        }
+        Ok(Self { metrics: METRICS_PORT, health, kubelet, pod_ip: own_address()? })
+    }
+
+    /// What kwok does with connections to the pod that are forwarded.
+    fn forwarding(&self) -> String {
+        format!(
+            "---\napiVersion: kwok.x-k8s.io/v1alpha1\nkind: ClusterPortForward\nmetadata: {{name: karpenter}}\nspec:\n  \
+             selector: {{matchNamespaces: [kube-system]}}\n  \
+             forwards: [{{ports: [{METRICS_PORT}], target: {{port: {}, address: 127.0.0.1}}}}]\n",
+            self.metrics
+        )
+    }
+}
+
+/// An address of this machine that is not loopback. Nothing is sent: where packets would leave from is enough.
+fn own_address() -> Result<IpAddr> {
+    let ask = || -> std::io::Result<IpAddr> {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9))?;
+        Ok(socket.local_addr()?.ip())
+    };
+    ask().context("the performance suite needs an address of this machine besides loopback")
+}
+
 /// Everything that shards share.
 pub(super) struct Arrangement<'a> {
     workspace: &'a Workspace,
@@ -47,13 +91,15 @@ pub(super) struct Arrangement<'a> {
 }
 
 impl<'a> Arrangement<'a> {
-    /// Builds our controller and what stands for its kubelet.
-    pub(super) fn prepare(workspace: &'a Workspace, suites: Suites, programs: PathBuf) -> Result<Self> {
-        let packages = ["--package", "karpenter-cli", "--package", "karpenter-e2e"];
-        if !process::succeeds(workspace.cargo(["build", "--quiet"]).args(packages))? {
-            bail!("the controller could not be built");
+    /// Builds what stands for the kubelet of our controller.
+    pub(super) fn prepare(
+        workspace: &'a Workspace,
+        suites: Suites,
+        (programs, karpenter): (PathBuf, PathBuf),
+    ) -> Result<Self> {
+        if !process::succeeds(&mut workspace.cargo(["build", "--quiet", "--package", "karpenter-e2e"]))? {
+            bail!("what stands for the kubelet could not be built");
         }
-        let karpenter = workspace.program("karpenter");
         let host_kubelet = workspace.program("host-kubelet");
         Ok(Self { workspace, suites, programs, karpenter, host_kubelet })
     }
@@ -69,7 +115,7 @@ impl<'a> Arrangement<'a> {
             fs::remove_dir_all(rundir).with_context(|| format!("emptying {}", rundir.display()))?;
         }
         fs::create_dir_all(rundir).with_context(|| format!("creating {}", rundir.display()))?;
-        let played = self.set_up(rundir, on).and_then(|kubeconfig| {
+        let played = self.set_up(shard, rundir, on).and_then(|kubeconfig| {
             self.run_suite(shard, rundir, &kubeconfig, focus)?;
             report::read(shard.suite, rundir)
         });
@@ -77,9 +123,10 @@ impl<'a> Arrangement<'a> {
         played
     }
 
-    fn set_up(&self, rundir: &Path, on: Plane) -> Result<PathBuf> {
+    fn set_up(&self, shard: &Shard, rundir: &Path, on: Plane) -> Result<PathBuf> {
+        let doors = Doors::find(shard.suite)?;
         let kubeconfig = match on {
-            Plane::Real => self.start_real(rundir)?,
+            Plane::Real => self.start_real(rundir, &doors)?,
             Plane::Embedded => self.start_embedded(rundir)?,
         };
         let definitions = rundir.join("crds.yaml");
@@ -87,16 +134,20 @@ impl<'a> Arrangement<'a> {
         fs::write(&definitions, printed).context("writing the definitions")?;
         self.kubectl(&kubeconfig, &["apply", "--filename", &definitions.to_string_lossy()])?;
         self.kubectl(&kubeconfig, &["wait", "--for=condition=established", "crd", "--all", "--timeout=60s"])?;
-        self.start_controller(rundir, &kubeconfig)?;
+        self.start_controller(rundir, &kubeconfig, &doors)?;
         Ok(kubeconfig)
     }
 
-    fn start_real(&self, rundir: &Path) -> Result<PathBuf> {
+    fn start_real(&self, rundir: &Path, doors: &Doors) -> Result<PathBuf> {
+        let kwok = rundir.join("kwok.yaml");
+        fs::write(&kwok, self.suites.kwok_configuration()? + &doors.forwarding())
+            .context("writing the configuration of kwok")?;
         let wish = Up {
             rundir: rundir.to_owned(),
             with: vec![Component::KubeControllerManager, Component::KubeScheduler, Component::Kwok],
             scheduler_configuration: SCHEDULER_PROFILES.to_owned(),
-            kwok: Some(self.suites.kwok_configuration()),
+            kwok: Some(kwok),
+            kubelet_port: Some(doors.kubelet),
             ..Up::default()
         };
         control_plane::up(self.workspace, &wish)
@@ -115,12 +166,12 @@ impl<'a> Arrangement<'a> {
         Ok(kubeconfig)
     }
 
-    fn start_controller(&self, rundir: &Path, kubeconfig: &Path) -> Result<()> {
-        let [metrics, health] = control_plane::free_ports()?;
+    fn start_controller(&self, rundir: &Path, kubeconfig: &Path, doors: &Doors) -> Result<()> {
         let mut host = Command::new(&self.host_kubelet);
         host.arg("--kubeconfig").arg(kubeconfig).arg("--log").arg(rundir.join("controller.log"));
-        host.args(["--metrics-port", &metrics.to_string(), "--health-port", &health.to_string(), "--"]);
-        host.arg(&self.karpenter).args(["controller", "--provider", "kwok"]);
+        host.args(["--metrics-port", &doors.metrics.to_string(), "--health-port", &doors.health.to_string()]);
+        host.args(["--kubelet-port", &doors.kubelet.to_string(), "--pod-ip", &doors.pod_ip.to_string()]);
+        host.arg("--").arg(&self.karpenter).args(["controller", "--provider", "kwok"]);
         control_plane::start_beside(rundir, &mut host)?;
         self.wait(kubeconfig, &["get", "node/host-0"])?;
         self.wait(kubeconfig, &["--namespace=kube-system", "get", "serviceaccount/default"])?;

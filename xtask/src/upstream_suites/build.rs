@@ -12,8 +12,6 @@ use crate::{process, tools};
 /// The folder of the module that pins the suites.
 pub(crate) const RECIPE: &str = "tests/e2e-upstream";
 pub(crate) const MODULE: &str = "sigs.k8s.io/karpenter";
-const NAMES: [&str; 2] = ["regression", "disruption"];
-
 /// Stages of kwok's own, below its `kustomize/stage`; those of the suites come after them and replace what has the same name.
 const KWOK_STAGES: [&str; 3] =
     ["node/fast/node-initialize.yaml", "pod/fast/pod-ready.yaml", "pod/fast/pod-complete.yaml"];
@@ -21,7 +19,7 @@ const KWOK_STAGES: [&str; 3] =
 /// Options of kwok: leases are renewed slowly, changes are made quickly.
 const KWOK_OPTIONS: &str = "apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
-options: {nodeLeaseDurationSeconds: 40, nodeLeaseParallelism: 4, podPlayStageParallelism: 16, nodePlayStageParallelism: 16}
+options: {enableDebuggingHandlers: true, nodeLeaseDurationSeconds: 40, nodeLeaseParallelism: 4, podPlayStageParallelism: 16, nodePlayStageParallelism: 16}
 ";
 
 /// Suites that are built.
@@ -30,15 +28,18 @@ pub(super) struct Suites {
 }
 
 impl Suites {
-    /// Builds what the cache does not hold.
-    pub(super) fn ensure(workspace: &Workspace) -> Result<Self> {
+    /// Builds those that the cache does not hold.
+    pub(super) fn ensure<'a>(
+        workspace: &Workspace,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self> {
         let recipe = workspace.root().join(RECIPE);
         let version = process::output(go(&recipe).args(["list", "-m", "-f", "{{.Version}}", MODULE]))
             .context("is Go installed? the suites are built with it")?;
         let folder = tools::cache()?.join(format!("karpenter-suites-{}", version.trim()));
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         let suites = Self { folder };
-        for name in NAMES {
+        for name in names {
             if !suites.program(name).is_file() {
                 suites.build(&recipe, name)?;
             }
@@ -53,7 +54,12 @@ impl Suites {
     }
 
     /// How kwok plays kubelet for the suites.
-    pub(super) fn kwok_configuration(&self) -> PathBuf {
+    pub(super) fn kwok_configuration(&self) -> Result<String> {
+        let path = self.kwok_file();
+        fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+    }
+
+    fn kwok_file(&self) -> PathBuf {
         self.folder.join("kwok.yaml")
     }
 
@@ -88,7 +94,7 @@ impl Suites {
             let read = fs::read_to_string(&stage).with_context(|| format!("reading {}", stage.display()))?;
             text.extend(["---\n", read.as_str(), "\n"]);
         }
-        fs::write(self.kwok_configuration(), text).context("writing the configuration of kwok")
+        fs::write(self.kwok_file(), text).context("writing the configuration of kwok")
     }
 }
 

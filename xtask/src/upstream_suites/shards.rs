@@ -40,6 +40,20 @@ pub(super) const SHARDS: [Shard; 14] = [
     shard("nodeclaim", "regression", "Regression NodeClaim", "registration timeout", 30),
 ];
 
+/// Upstream's measurements of its controller, with limits of time, memory and processor. One after the other: the machine is what
+/// is measured, and the controller has the port that the suite asks.
+pub(super) const PERFORMANCE: [Shard; 7] = [
+    shard("performance-basic", PERFORMANCE_SUITE, "Basic Deployment", "", 45),
+    shard("performance-wide", PERFORMANCE_SUITE, "Wide Deployments", "", 60),
+    shard("performance-spread", PERFORMANCE_SUITE, "Host Name Spreading Deployment Reg", "", 60),
+    shard("performance-spread-xl", PERFORMANCE_SUITE, "Host Name Spreading Deployment XL", "", 90),
+    shard("performance-anti-affinity", PERFORMANCE_SUITE, "Self Anti-Affinity", "", 60),
+    shard("performance-do-not-disrupt", PERFORMANCE_SUITE, "Do Not Disrupt", "", 60),
+    shard("performance-drift", PERFORMANCE_SUITE, "Drift Performance", "", 75),
+];
+/// The suite that looks at the controller's metrics through its pod.
+pub(super) const PERFORMANCE_SUITE: &str = "performance";
+
 /// The quickest specs of both suites.
 pub(super) const QUICK: [Shard; 2] = [
     shard(

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::dry_run::Ledger;
 use super::process::Process;
+use super::text_format;
 
 /// Serves probes: alive as long as it answers, ready once everything has been listed.
 pub(super) fn probes(listed: watch::Receiver<bool>) -> Router {
@@ -36,14 +37,11 @@ pub(super) fn probes(listed: watch::Receiver<bool>) -> Router {
 /// Serves metrics: of the process, of a dry run, then of the controllers, which say where the text ends.
 pub(crate) fn metrics(exporter: Exporter, ledger: Option<Ledger>) -> Router {
     let sources = Arc::new((Process::new(), ledger.clone(), exporter));
-    let answer = move || {
+    let answer = move |headers: HeaderMap| {
         let (process, ledger, exporter) = &*sources;
         let text = process.text() + &ledger.as_ref().map(Ledger::metrics).unwrap_or_default();
-        let text = text + &exporter.text();
-        async move {
-            let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            ([(header::CONTENT_TYPE, format)], text).into_response()
-        }
+        let (format, text) = text_format::answer(&headers, text + &exporter.text());
+        async move { ([(header::CONTENT_TYPE, format)], text).into_response() }
     };
     let router = Router::new().route("/metrics", get(answer));
     match ledger {

@@ -7,6 +7,7 @@ mod logs;
 mod process;
 mod profile_format;
 mod profiling;
+mod text_format;
 
 use std::path::Path;
 use std::process::ExitCode;

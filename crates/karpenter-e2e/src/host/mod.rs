@@ -3,6 +3,8 @@
 pub(crate) mod node;
 pub(crate) mod process;
 
+use std::net::IpAddr;
+
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
@@ -17,8 +19,13 @@ pub(crate) fn is_karpenter(pod: &Pod) -> bool {
         && instance.is_some_and(|name| name == "karpenter")
 }
 
-/// Shows a pod as running.
-pub(crate) async fn show(client: &Client, pod: &Pod, ready: bool, restarts: u32) -> anyhow::Result<()> {
+/// Shows a pod as running at an address, whether it is ready and how often it was started again.
+pub(crate) async fn show(
+    client: &Client,
+    pod: &Pod,
+    address: IpAddr,
+    (ready, restarts): (bool, u32),
+) -> anyhow::Result<()> {
     let now = node::now();
     let yes = |yes: bool| if yes { "True" } else { "False" };
     let conditions: Vec<Value> =
@@ -37,7 +44,7 @@ pub(crate) async fn show(client: &Client, pod: &Pod, ready: bool, restarts: u32)
         .collect();
     let status = json!({"status": {
         "phase": "Running", "startTime": now, "conditions": conditions, "containerStatuses": statuses,
-        "hostIP": "127.0.0.1", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}],
+        "hostIP": "127.0.0.1", "podIP": address, "podIPs": [{"ip": address}],
     }});
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let name = pod.metadata.name.as_deref().unwrap_or_default();

@@ -18,8 +18,9 @@ pub(crate) fn now() -> String {
     Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default().to_string()
 }
 
-/// Creates the node, tainted: the suites want every node that is there before a spec to be closed to other pods.
-pub(crate) async fn create(client: &Client) -> anyhow::Result<()> {
+/// Creates the node, tainted: the suites want every node that is there before a spec to be closed to other pods. The API server
+/// turns to the kubelet's port for connections to pods; it would prefer a host name, so the node has none.
+pub(crate) async fn create(client: &Client, kubelet_port: Option<u16>) -> anyhow::Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     let node: Node = serde_json::from_value(json!({
         "metadata": {"name": NODE, "labels": {
@@ -46,6 +47,7 @@ pub(crate) async fn create(client: &Client) -> anyhow::Result<()> {
     let status = json!({"status": {
         "capacity": resources, "allocatable": resources, "conditions": conditions,
         "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": kubelet_port.map(|port| json!({"kubeletEndpoint": {"Port": port}})),
     }});
     nodes
         .patch_status(NODE, &PatchParams::default(), &Patch::Merge(status))

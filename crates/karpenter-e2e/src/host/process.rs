@@ -81,17 +81,9 @@ impl Process {
         Ok(())
     }
 
-    /// What others see of it.
+    /// What others see of it: whether it is ready, and how often it was started again.
     pub(crate) fn shown(&self) -> (bool, u32) {
         (self.ready, self.restarts)
-    }
-
-    pub(crate) fn is_ready(&self) -> bool {
-        self.ready
-    }
-
-    pub(crate) fn restarts(&self) -> u32 {
-        self.restarts
     }
 
     /// Asks it to stop; kills it once its time is up.
