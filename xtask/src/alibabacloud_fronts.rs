@@ -21,12 +21,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
         return Ok(Outcome::from(true).note("not run: Python 3 is not installed"));
     }
     let python = environment(workspace, &sources)?;
-    let mut build = workspace.cargo(["build", "--quiet", "--package", "karpenter-simcloud-alibabacloud"]);
-    if !process::succeeds(build.args(["--example", "serve"]))? {
-        return Ok(Outcome::default());
-    }
+    workspace.build(&["--example", "alibabacloud_front"])?;
     let mut exercise = workspace.command(python);
-    exercise.arg("-B").arg(sources.join("exercise.py")).arg(workspace.program("examples/serve"));
+    exercise.arg("-B").arg(sources.join("exercise.py")).arg(workspace.program("examples/alibabacloud_front"));
     let mut cases = Cases::default();
     let good = process::observed(&mut exercise, |line| {
         if let Some(counted) = libtest_summary(line) {

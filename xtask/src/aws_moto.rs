@@ -16,10 +16,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     let Some(python) = aws_fronts::python(workspace)? else {
         return Ok(Outcome::from(true).note("not run: moto needs Python 3 with venv, which is not installed"));
     };
-    let mut build = workspace.cargo(["build", "--quiet", "--package", PACKAGE, "--example", "on_moto"]);
-    if !process::succeeds(&mut build)? {
-        return Ok(Outcome::default());
-    }
+    workspace.build(&["--example", "on_moto"])?;
     let program =
         workspace.program("examples").join("on_moto").with_extension(std::env::consts::EXE_EXTENSION);
     let mut command = workspace.command(python);

@@ -42,13 +42,9 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
 }
 
 fn compare(workspace: &Workspace, arguments: &[String], folder: &Path) -> Result<bool> {
-    let mut build = workspace.cargo(["build", "--quiet", "--package", "karpenter-conformance"]);
-    if !process::succeeds(&mut build)? {
-        return Ok(false);
-    }
+    workspace.build(&["--bin", "karpenter-conformance"])?;
     let wish = Up { rundir: folder.to_owned(), ..Up::default() };
     let kubeconfig = control_plane::up(workspace, &wish)?;
-    let mut command =
-        workspace.cargo(["run", "--quiet", "--package", "karpenter-conformance", "--", "--kubeconfig"]);
-    process::succeeds(command.arg(kubeconfig).args(arguments))
+    let mut command = workspace.command(workspace.program("karpenter-conformance"));
+    process::succeeds(command.arg("--kubeconfig").arg(kubeconfig).args(arguments))
 }

@@ -16,7 +16,6 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::parts::{Cases, Outcome};
-use crate::process;
 use crate::workspace::Workspace;
 
 /// How long Karpenter works before questions are asked.
@@ -29,9 +28,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
         let note = "not run: Prometheus is not installed and apt-get cannot install it";
         return Ok(Outcome::from(true).note(note));
     };
-    if !process::succeeds(&mut workspace.cargo(["build", "--quiet", "--package", "karpenter-cli"]))? {
-        return Ok(Outcome::default());
-    }
+    workspace.build(&["--bin", "karpenter"])?;
     let rundir = std::env::temp_dir().join(format!("karpenter-dashboards-{}", std::process::id()));
     fs::create_dir_all(&rundir).with_context(|| format!("creating {}", rundir.display()))?;
     let outcome = play(workspace, &prometheus, &rundir);

@@ -113,14 +113,9 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
-/// Builds the programs that print the files and returns their folder. `--workspace` resolves the features that the
-/// tests ask for, so that `cargo xtask test` does not compile the same crates a second time.
+/// Builds the programs that print the files and returns their folder.
 pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
-    let mut build =
-        workspace.cargo(["build", "--quiet", "--workspace", "--bin", "karpenter", "--example", "options"]);
-    if !process::succeeds(&mut build)? {
-        bail!("the program that prints the generated files does not compile");
-    }
+    workspace.build(&["--bin", "karpenter", "--example", "options"])?;
     Ok(Path::new(text(&workspace.metadata()?, "target_directory")).join("debug"))
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::parts::Outcome;
 use crate::workspace::Workspace;
-use crate::{generated, process, tools};
+use crate::{process, tools};
 
 /// Everything the program is made of.
 const SOURCES: [&str; 3] = ["go.mod", "go.sum", "main.go"];
@@ -19,10 +19,9 @@ const SOURCES: [&str; 3] = ["go.mod", "go.sum", "main.go"];
 /// Builds what is missing and runs the example, in which every kind of trouble comes up so many times.
 pub(crate) fn check(workspace: &Workspace, times: u32) -> Result<Outcome> {
     let program = build(workspace)?;
-    let karpenter =
-        generated::build(workspace)?.join("karpenter").with_extension(std::env::consts::EXE_EXTENSION);
-    let mut command = workspace.cargo(["run", "--quiet", "--package", "karpenter-apiserver"]);
-    command.args(["--example", "informer", "--"]).arg(karpenter).arg(program).arg(times.to_string());
+    workspace.build(&["--bin", "karpenter", "--example", "informer"])?;
+    let mut command = workspace.command(workspace.program("examples/informer"));
+    command.arg(workspace.program("karpenter")).arg(program).arg(times.to_string());
     Ok(process::succeeds(&mut command)?.into())
 }
 

@@ -32,15 +32,12 @@ pub(crate) fn run(workspace: &Workspace, wish: &Wish) -> Result<Outcome> {
             Outcome::from(true).note("not run: kube-scheduler is built with Go, which is not installed")
         );
     }
-    let mut build = workspace.cargo(["build", "--quiet", "--package", "karpenter-models"]);
-    if !process::succeeds(build.args(["--example", "scheduler_conformance"]))? {
-        return Ok(Outcome::default());
-    }
+    workspace.build(&["--example", "scheduler_conformance"])?;
     let rundir = std::env::temp_dir().join(format!("karpenter-scheduler-{}", std::process::id()));
     let up = Up { rundir: rundir.clone(), with: vec![Component::KubeScheduler], ..Up::default() };
     let outcome = control_plane::up(workspace, &up).and_then(|kubeconfig| {
-        let mut command = workspace.cargo(["run", "--quiet", "--package", "karpenter-models"]);
-        command.args(["--example", "scheduler_conformance", "--"]).arg(kubeconfig);
+        let mut command = workspace.command(workspace.program("examples/scheduler_conformance"));
+        command.arg(kubeconfig);
         command.args(["--seed", &wish.seed.to_string(), "--pods", &wish.pods.to_string()]);
         let mut cases = Cases::default();
         let good = process::observed(&mut command, |line| {

@@ -15,9 +15,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
             Outcome::from(true).note("not run: kubectl and helm are built with Go, which is not installed")
         );
     };
-    let mut command =
-        workspace.cargo(["run", "--quiet", "--package", "karpenter-client-sessions", "--", "--programs"]);
-    command.arg(programs);
+    workspace.build(&["--bin", "karpenter-client-sessions"])?;
+    let mut command = workspace.command(workspace.program("karpenter-client-sessions"));
+    command.arg("--programs").arg(programs);
     let mut cases = Cases::default();
     let good = process::observed(&mut command, |line| {
         if let Some(counted) = libtest_summary(line) {

@@ -20,7 +20,6 @@ use clap::Args;
 use crate::control_plane;
 use crate::end_to_end::Plane;
 use crate::parts::{Cases, Outcome};
-use crate::process;
 use crate::workspace::Workspace;
 
 use arrangement::Arrangement;
@@ -65,7 +64,7 @@ impl Wish {
     /// The shards that are named, or else all of the suites in question.
     fn shards(&self) -> Result<VecDeque<Shard>> {
         let all = || SHARDS.iter().chain(&PERFORMANCE).chain(&QUICK);
-        let named = |name: &String| {
+        let find = |name: &String| {
             let names = || all().map(|shard| shard.name).collect::<Vec<_>>().join(", ");
             let known = all().find(|shard| shard.name == name).copied();
             known.with_context(|| format!("there is no shard {name}; there are {}", names()))
@@ -73,7 +72,7 @@ impl Wish {
         match (&self.shard[..], self.performance) {
             ([], false) => Ok(SHARDS.into()),
             ([], true) => Ok(PERFORMANCE.into()),
-            (names, _) => names.iter().map(named).collect(),
+            (names, _) => names.iter().map(find).collect(),
         }
     }
 }
@@ -120,9 +119,7 @@ pub(crate) fn quick(workspace: &Workspace) -> Result<Outcome> {
         let note = "not run: the suites and a control plane are built with Go, which is not installed";
         return Ok(Outcome::from(true).note(note));
     };
-    if !process::succeeds(&mut workspace.cargo(["build", "--quiet", "--package", "karpenter-cli"]))? {
-        bail!("the controller could not be built");
-    }
+    workspace.build(&["--bin", "karpenter"])?;
     let suites = Suites::ensure(workspace, QUICK.iter().map(|shard| shard.suite))?;
     let arrangement = Arrangement::prepare(workspace, suites, (programs, workspace.program("karpenter")))?;
     let rundir = std::env::temp_dir().join(format!("karpenter-e2e-upstream-{}", std::process::id()));

@@ -50,6 +50,15 @@ impl Workspace {
         self.target().join("debug").join(name)
     }
 
+    /// Builds programs for development: `["--bin", NAME]`, `["--example", NAME]` and so on. `--workspace` resolves the features that
+    /// the tests ask for, so that `cargo xtask test` does not compile the same crates a second time.
+    pub(crate) fn build(&self, programs: &[&str]) -> Result<()> {
+        if !process::succeeds(self.cargo(["build", "--quiet", "--workspace"]).args(programs))? {
+            bail!("{} could not be built", programs.join(" "));
+        }
+        Ok(())
+    }
+
     /// Builds `karpenter` as people run it, and says where it is.
     pub(crate) fn released_karpenter(&self) -> Result<PathBuf> {
         let mut build = self.cargo(["build", "--quiet", "--release", "--package", "karpenter-cli"]);

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::build::{RECIPE, Suites};
 use super::report::{self, Spec};
@@ -97,9 +97,7 @@ impl<'a> Arrangement<'a> {
         suites: Suites,
         (programs, karpenter): (PathBuf, PathBuf),
     ) -> Result<Self> {
-        if !process::succeeds(&mut workspace.cargo(["build", "--quiet", "--package", "karpenter-e2e"]))? {
-            bail!("what stands for the kubelet could not be built");
-        }
+        workspace.build(&["--bin", "host-kubelet"])?;
         let host_kubelet = workspace.program("host-kubelet");
         Ok(Self { workspace, suites, programs, karpenter, host_kubelet })
     }

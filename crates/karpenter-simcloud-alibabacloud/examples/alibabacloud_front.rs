@@ -1,6 +1,6 @@
 //! Serves a simulated Alibaba Cloud on loopback and prints what a client needs to know, as one line of JSON.
 //!
-//! `cargo run -p karpenter-simcloud-alibabacloud --example serve -- [PORT]`; it ends when its standard input is closed.
+//! `cargo run -p karpenter-simcloud-alibabacloud --example alibabacloud_front -- [PORT]`; it ends when its standard input is closed.
 
 use std::io::Read as _;
 use std::sync::Arc;
