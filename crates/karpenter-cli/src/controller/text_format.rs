@@ -20,7 +20,8 @@ pub(super) fn answer(headers: &HeaderMap, open_metrics: String) -> (&'static str
     }
 }
 
-/// OpenMetrics in the older format: counters are described under their whole names, and there are neither units nor an end.
+/// OpenMetrics in the older format: counters are described under their whole names, and there are neither units nor an end,
+/// nor braces around no labels, which Go programs never write and some readers cannot stand.
 fn older(open_metrics: &str) -> String {
     let described = |line| description(line).filter(|(_, _, text)| *text == "counter");
     let counters: BTreeSet<&str> =
@@ -34,7 +35,8 @@ fn older(open_metrics: &str) -> String {
                 writeln!(text, "# {what} {name}_total {rest}")
             }
             Some(("TYPE", name, "unknown")) => writeln!(text, "# TYPE {name} untyped"),
-            _ => writeln!(text, "{line}"),
+            Some(_) => writeln!(text, "{line}"),
+            None => writeln!(text, "{}", line.replacen("{}", "", 1)),
         };
     }
     text
@@ -57,7 +59,7 @@ pods_drained_total{reason=\"drift\"} 2
 # HELP wait_seconds How long.
 # TYPE wait_seconds histogram
 # UNIT wait_seconds seconds
-wait_seconds_count 1
+wait_seconds_count{} 1
 # EOF
 ";
 
