@@ -16,9 +16,17 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
 }
 
-/// A stream of watch events.
+/// A stream of watch events that goes on when the server ends it: a real server ends watches that cannot keep up, and every client
+/// then asks again.
 pub(crate) struct Events {
+    http: Http,
+    path: String,
+    /// Where the watch began.
+    version: String,
     body: Body,
+    /// The last whole event and what has come of the next one.
+    last: Vec<u8>,
+    begun: Vec<u8>,
     pub(crate) seen: usize,
 }
 
@@ -26,12 +34,45 @@ impl Events {
     /// Reads until `count` events have been seen.
     pub(crate) async fn read(&mut self, count: usize) -> Outcome<()> {
         while self.seen < count {
-            let frame = self.body.frame().await.ok_or("the watch ended early")??;
-            if let Some(data) = frame.data_ref() {
-                // Every event is one line.
-                self.seen += data.split(|byte| *byte == b'\n').count() - 1;
+            match self.body.frame().await {
+                Some(frame) => {
+                    if let Some(data) = frame?.data_ref() {
+                        self.take(data);
+                    }
+                }
+                None => self.go_on().await?,
             }
         }
+        Ok(())
+    }
+
+    /// Every event is one line.
+    fn take(&mut self, data: &[u8]) {
+        let mut lines = data.split(|byte| *byte == b'\n');
+        let rest = lines.next_back().unwrap_or_default();
+        let mut whole = 0;
+        for line in lines {
+            self.last.clear();
+            self.last.append(&mut self.begun);
+            self.last.extend_from_slice(line);
+            whole += 1;
+        }
+        self.begun.extend_from_slice(rest);
+        self.seen += whole;
+    }
+
+    /// Watches on after the last event; a watch that began with everything there is begins anew, as its first events have no order.
+    async fn go_on(&mut self) -> Outcome<()> {
+        eprintln!("{}: the server ended the watch after {} events", self.path, self.seen);
+        if self.version == "0" {
+            self.seen = 0;
+        } else if self.seen > 0 {
+            let last: Value = serde_json::from_slice(&self.last)?;
+            let version = &last["object"]["metadata"]["resourceVersion"];
+            version.as_str().ok_or("an event has a version")?.clone_into(&mut self.version);
+        }
+        self.body = self.http.open(&self.path, &self.version).await?;
+        self.begun.clear();
         Ok(())
     }
 }
@@ -78,11 +119,23 @@ impl Http {
     }
 
     pub(crate) async fn watch(&self, path: &str, version: &str) -> Outcome<Events> {
+        Ok(Events {
+            http: self.clone(),
+            path: path.to_owned(),
+            version: version.to_owned(),
+            body: self.open(path, version).await?,
+            last: Vec::new(),
+            begun: Vec::new(),
+            seen: 0,
+        })
+    }
+
+    async fn open(&self, path: &str, version: &str) -> Outcome<Body> {
         let path = format!("{path}?watch=true&resourceVersion={version}");
         let response = self.send(Method::GET, &path, Vec::new()).await?;
         if !response.status().is_success() {
             return Err(format!("{path}: {}", response.status()).into());
         }
-        Ok(Events { body: response.into_body(), seen: 0 })
+        Ok(response.into_body())
     }
 }
